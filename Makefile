@@ -1,8 +1,10 @@
-# Each target does its own set-up: .venv in this tree, torch, the extension. A second call finds it done.
+# Each target does its own set-up: an environment in this tree, torch, the extension. A second call finds it done. The environment is
+# .venv; for another torch, as in `make test TORCH=2.14.1`, it is one of its own (.venv-3.11-torch2.14).
 
-TORCH := torch==2.13.0
+TORCH ?= 2.13.0
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-VENV := .venv
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VENV := .venv$(if $(filter 3.11-2.13.%,$(VERSION)-$(TORCH)),,-$(VERSION)-torch$(basename $(TORCH)))
 BIN := $(VENV)/bin
 C_FILES := $(wildcard $(addprefix csrc/,*.[ch] */*.[ch] */*.cpp))
 
@@ -99,7 +101,7 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.torch: $(VENV)/.made
-	$(BIN)/python -m pip install --quiet "$(TORCH)" "setuptools>=77" wheel
+	$(BIN)/python -m pip install --quiet "torch==$(TORCH)" "setuptools>=77" wheel
 	touch $@
 
 # Builds against the torch of this environment, hence without isolation.
@@ -107,8 +109,14 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.torch
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[test,lint]"
 	touch $@
 
-$(VENV)/.built: $(VENV)/.installed setup.py $(C_FILES) $(if $(wildcard tracer/_C.*.so),,force)
+# The extension lies in tracer/, one for each Python; build/torch-of-VERSION says which torch it was built for.
+EXTENSION := $(wildcard tracer/_C.cpython-$(subst .,,$(VERSION))-*.so)
+BUILT_FOR := build/torch-of-$(VERSION)
+IS_BUILT := $(and $(EXTENSION),$(filter $(TORCH),$(shell cat $(BUILT_FOR) 2>/dev/null)))
+$(VENV)/.built: $(VENV)/.installed setup.py $(C_FILES) $(if $(IS_BUILT),,force)
+	$(if $(IS_BUILT),,rm -f $(EXTENSION))
 	$(BIN)/python setup.py --quiet build_ext --inplace
+	mkdir -p build && echo $(TORCH) > $(BUILT_FOR)
 	touch $@
 
 force:

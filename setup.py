@@ -6,6 +6,7 @@ says how such a build is run.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
-TORCH_VERSION = "2.13.0"
+FIRST_TORCH, TORCH_VERSION = (2, 13), "2.13.0"  # the oldest that it is written for, and the one to install where there is none
 SOURCES = sorted(str(path.relative_to(ROOT)) for pattern in ("*.c", "*.cpp") for path in ROOT.glob(f"csrc/**/{pattern}"))
 HEADERS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("csrc/**/*.h"))
 C_FLAGS = ["-std=c11", "-Wextra", "-Wno-missing-field-initializers", "-Wno-cast-function-type"]
@@ -51,9 +52,9 @@ def torch_paths() -> tuple[list[str], list[str], int]:
     except ImportError as error:
         fail(f"torch cannot be imported here ({error}).", f"Install it first: pip install torch=={TORCH_VERSION}")
         raise
-    if torch.__version__.split("+")[0] != TORCH_VERSION:
+    if tuple(map(int, torch.__version__.split(".")[:2])) < FIRST_TORCH:
         fail(
-            f"torch is {torch.__version__}; the extension is written for {TORCH_VERSION}.",
+            f"torch is {torch.__version__}; the extension is written for {'.'.join(map(str, FIRST_TORCH))} and later.",
             f"pip install torch=={TORCH_VERSION}",
         )
     return cpp_extension.include_paths(), cpp_extension.library_paths(), int(torch.compiled_with_cxx11_abi())
@@ -78,7 +79,8 @@ class BuildExtension(build_ext):
         super().finalize_options()
         # One place for the objects, whether built in the tree or by pip (which has throw-away folders).
         kind = "-sanitized" if SANITIZE else ""
-        self.build_temp = str(ROOT / "build" / f"{sys.implementation.cache_tag}-torch-{TORCH_VERSION}{kind}")
+        torch_version = importlib.metadata.version("torch")
+        self.build_temp = str(ROOT / "build" / f"{sys.implementation.cache_tag}-torch-{torch_version}{kind}")
 
     def build_extensions(self) -> None:
         executable = getattr(self.compiler, "compiler_cxx", None) or ["c++"]

@@ -26,7 +26,7 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, Lla
 
 from tracer.graph.fakes.fake_mode import FakeMode
 from tracer.graph.fakes.fake_tensors import FakeWorld
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 BATCH, SEQUENCE, ROUNDS = 3, 17, 5
 TOKENS = {"vocab_size": 200, "bos_token_id": 0, "eos_token_id": 1}

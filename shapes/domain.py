@@ -93,12 +93,13 @@ def _conditions(of: Variable) -> tuple[Any, ...]:
 @dataclasses.dataclass(frozen=True)
 class Domain:
     """`places`: the name of a label (`L['x'].size()[0]`) -> the size there, an expression over the variables. `ints`: the places
-    of ints of the program (`L['n']`), which may be negative."""
+    of ints of the program (`L['n']`), which may be negative. `strides`: the places of strides (`L['x'].stride()[0]`)."""
 
     variables: tuple[Variable, ...]
     places: Mapping[str, Any]
     relations: tuple[Any, ...] = ()
     ints: frozenset[str] = frozenset()
+    strides: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         known = {each.symbol for each in self.variables}
@@ -117,16 +118,21 @@ class Domain:
     def own_place(self, each: Variable) -> str | None:
         """The first place whose value is this variable, if possible one of a size; None if there is none."""
         places = [place for place, expr in self.places.items() if expr == each.symbol]
-        return min(places, key=self.ints.__contains__, default=None)
+        return min(places, key=(self.ints | self.strides).__contains__, default=None)
 
     def is_size(self, each: Variable) -> bool:
-        """Whether the variable is the size of a dim, and not only an int of the program."""
-        return self.own_place(each) not in self.ints
+        """Whether the variable is the size of a dim, and no stride, and not only an int of the program."""
+        return self.own_place(each) not in self.ints | self.strides
+
+    def is_stride(self, each: Variable) -> bool:
+        return self.own_place(each) in self.strides
 
     def conditions(self) -> list[Any]:
         """The conditions on the variables that define the domain."""
         found = [condition for each in self.variables for condition in each.conditions()]
-        found += [each.symbol <= LARGEST_SIZE for each in self.variables if each.max is None and not self.is_size(each)]
+        found += [
+            each.symbol <= LARGEST_SIZE for each in self.variables if each.max is None and self.own_place(each) in self.ints
+        ]
         for place, expr in self.places.items():
             if not expr.is_Symbol and not expr.is_Integer:
                 found += [expr >= (-LARGEST_SIZE if place in self.ints else 0), expr <= LARGEST_SIZE]
@@ -170,7 +176,7 @@ class Domain:
         for index in range(20 * count):
             point = {}
             for at_bit, each in enumerate(self.variables):
-                last = min(each.count(), 1 << 20) - 1
+                last = min(each.count(), 1 << (chance.randint(1, 12) if self.is_stride(each) else 20)) - 1
                 corners = index < min(1 << len(self.variables), 64)
                 step = last * (index >> at_bit & 1) if corners else chance.randint(0, last)
                 point[each.symbol] = each.smallest + step * each.multiple_of
@@ -181,7 +187,11 @@ class Domain:
                 return
 
     def __str__(self) -> str:
-        return ", ".join([*map(str, self.variables), *map(show, self.relations)])
+        free = {each.symbol for each in self.variables if self.is_stride(each) and each == Variable(each.name, min=0)}
+        free -= {symbol for relation in self.relations for symbol in relation.free_symbols}
+        sizes = [str(each) for each in self.variables if each.symbol not in free]
+        strided = dict.fromkeys(place.partition(".stride()")[0] for place in self.strides if self.places[place] in free)
+        return ", ".join([*sizes, *map(show, self.relations), *(f"any strides of {tensor}" for tensor in sorted(strided))])
 
 
 def show(expr: Any) -> str:

@@ -107,7 +107,7 @@ def record(env: ShapeEnv, texts: Sequence[GuardText]) -> ShapeRecord:
 
 
 def _is_bound(condition: Any) -> bool:
-    """Of the form `symbol >= value` or `symbol <= value`."""
+    """Whether a condition has the form `symbol >= value` or `symbol <= value`."""
     return isinstance(condition, (sympy.Ge, sympy.Le)) and condition.lhs.is_Symbol and condition.rhs.is_Integer
 
 

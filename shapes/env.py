@@ -70,6 +70,7 @@ class ShapeEnv:
         self.bindings: dict[str, tuple[Label, IntExpr, Why]] = {}
         self.declared: dict[str, IntExpr] = {}  # the name of a label -> its value in the declared domain
         self.declared_symbols: set[Symbol] = set()
+        self.has_free_strides = False  # whether a stride is a symbol of its own
         self.frozen = False
         self.suppressed = 0
         self._symbols: list[Symbol] = []
@@ -138,8 +139,10 @@ class ShapeEnv:
         found: dict[Any, Any] = {}
         symbols = []
         for each in domain.variables:
-            label, hint = sizes[domain.own_place(each) or ""]
-            kind, trusted = (Kind.SIZE, (0, INF)) if domain.is_size(each) else (Kind.INT, UNBOUNDED)
+            home = domain.own_place(each)
+            label, hint = sizes[home or ""]
+            kind = Kind.INT if home in domain.ints else Kind.STRIDE if home in domain.strides else Kind.SIZE
+            trusted = UNBOUNDED if kind is Kind.INT else (0, INF)
             symbol = self._new_symbol(kind, hint, (each.min, INF if each.max is None else each.max), trusted, label)
             found[each.symbol] = symbol.sympy
             symbols.append(symbol)
@@ -165,7 +168,7 @@ class ShapeEnv:
             self._add_label(symbol, label)
         return size
 
-    def create_int(self, hint: int, label: Label, constraint: DimConstraint | None = None) -> IntExpr:
+    def create_int(self, hint: int, label: Label) -> IntExpr:
         """A plain int of the program; never specialised for 0 and 1, never duck shaped."""
         _need(hint, int, label)
         known = self._by_label.get(label.name)
@@ -173,10 +176,16 @@ class ShapeEnv:
             return self.integer(known.expr)
         return self.integer(self._new_symbol(Kind.INT, int(hint), UNBOUNDED, UNBOUNDED, label).expr)
 
-    def create_stride(self, hint: int, label: Label) -> IntExpr:
-        """A stride that is not computed from sizes; never specialised for 0 and 1, never duck shaped."""
+    def create_stride(self, hint: int, label: Label, *, specialize_zero_one: bool | None = None) -> int | IntExpr:
+        """A stride that is not computed from sizes: a plain int if it is a constant of the trace, else the expression of a symbol
+        of its own."""
+        if label.name in self.declared:
+            return self._declared_size(self.declared[label.name], label)
+        if self.policy.is_constant(hint, DimPolicy.DYNAMIC, specialize_zero_one):
+            return hint
         known = self._by_label.get(label.name)
-        symbol = known or self._new_symbol(Kind.INT, int(hint), (0, INF), (0, INF), label)
+        base = self.policy.least_size(specialize_zero_one), INF
+        symbol = known or self._new_symbol(Kind.STRIDE, int(hint), base, (0, INF), label)
         return self.integer(symbol.expr)
 
     def create_float(self, hint: float, label: Label) -> FloatExpr:
@@ -225,6 +234,7 @@ class ShapeEnv:
         self._counts[prefix] = number + 1
         symbol = Symbol(symbol_name(kind, number), kind, len(self._symbols), hint, base, trusted)
         self.algebra.symbol(symbol)
+        self.has_free_strides |= kind is Kind.STRIDE
         self._symbols.append(symbol)
         if label is not None:
             self._add_label(symbol, label)
@@ -360,7 +370,8 @@ class ShapeEnv:
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
-    # Each gives an expression of this env as it is, and one of SymPy translated. Raises TypeError for one of another kind.
+    # Each takes an expression of this env, which it returns as it is, or one of SymPy, which it translates. Raises TypeError for
+    # an expression of another kind.
 
     def boolean(self, expr: Any) -> BoolExpr:
         return self._coerce(expr, BoolExpr, "a condition")

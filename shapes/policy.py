@@ -92,14 +92,17 @@ class SizeHistory:
         return [sizes[position] if position < len(sizes) else None for sizes in values]
 
     def observe(self, place: str, values: Sequence[Any]) -> frozenset[int]:
-        """Notes the sizes (or the one int) at a place; returns the positions that have varied so far."""
+        """Notes the sizes (or the one int) at a place; returns the positions that have varied so far. None stands for what was
+        not seen this time."""
         now, before = tuple(values), self.seen.get(place)
+        if before is not None and len(before) == len(now):
+            now = tuple([a if b is None else b for a, b in zip(before, now)])
         if before is not None and before != now:
             self.changes.setdefault(place, deque(maxlen=_CALLS)).append(_Change(self.call, before))
             if len(before) != len(now):
                 self.varying.pop(place, None)  # another rank: nothing carries over
             else:
-                changed = (i for i, (a, b) in enumerate(zip(before, now, strict=True)) if a != b)
+                changed = (i for i, (a, b) in enumerate(zip(before, now, strict=True)) if a is not None and a != b)
                 self.varying.setdefault(place, set()).update(changed)
         self.seen[place] = now
         return frozenset(self.varying.get(place, ()))

@@ -97,7 +97,7 @@ class Replacements:
         return result
 
     def reduce_any(self, expr: Any) -> Any:
-        """The same for an expression of any kind."""
+        """As `reduce`, for an expression of any kind: an int, a float or a condition."""
         if not self.values:
             return expr
         if isinstance(expr, IntExpr):

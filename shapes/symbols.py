@@ -24,7 +24,8 @@ class Label(Protocol):
 
 class Kind(enum.Enum):
     SIZE = "size"  # of a tensor given to the program: never negative
-    INT = "int"  # a plain int, a stride or an offset
+    INT = "int"  # a plain int, or an offset
+    STRIDE = "stride"  # of a tensor given to the program, in elements: never negative
     FLOAT = "float"
     UNBACKED_INT = "unbacked int"
     UNBACKED_BOOL = "unbacked bool"  # 0 or 1
@@ -32,7 +33,7 @@ class Kind(enum.Enum):
 
     @property
     def backed(self) -> bool:
-        return self in (Kind.SIZE, Kind.INT, Kind.FLOAT)
+        return self in (Kind.SIZE, Kind.STRIDE, Kind.INT, Kind.FLOAT)
 
     @property
     def is_float(self) -> bool:
@@ -41,6 +42,7 @@ class Kind(enum.Enum):
 
 _PREFIX = {
     Kind.SIZE: "s",
+    Kind.STRIDE: "s",
     Kind.INT: "s",
     Kind.FLOAT: "zf",
     Kind.UNBACKED_INT: "u",

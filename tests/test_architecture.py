@@ -19,7 +19,10 @@ FILES = sorted(path for package in ("tracer", "shapes") for path in (ROOT / pack
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 # The house, from the ground up. A room knows the rooms on the floors below it, and none beside or above it. A room is a package
 # of `tracer`, or a module at its top.
-GROUND = "config errors exc forwarding graph_breaks inside locations logs metrics platform_check user_marks"
+GROUND = (
+    "compat_torch config discovery errors exc forwarding graph_breaks inside locations logs metrics platform_check user_marks "
+    "whole_files"
+)
 FLOORS = (
     GROUND,
     "bytecode sources",
@@ -40,18 +43,19 @@ FLOORS = (
 )
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()} | {"_C": -1}
 
-# Imports inside functions: what takes long to load and is needed by few.
+# Imports inside functions: what takes long to load and is needed by few, or must wait. A comment there, `late: ...`, says why.
 LATE = {
     ("shapes.solver.terms", "z3"),
-    ("tracer.platform_check", "torch"),  # after the versions were found to be right
+    ("tracer.platform_check", "torch"),
     ("tracer.platform_check", "tracer._C"),
+    ("tracer.platform_check", "tracer.compat_torch"),
     ("tracer.api.settings", "tracer.pipeline.convert_frame"),
     ("tracer.api.settings", "tracer.runtime.region_state"),
-    ("tracer.api.settings", "tracer.runtime.shape_spec"),
+    ("tracer.api.settings", "tracer.runtime.spec_choice"),
     ("tracer.backends.calling", "tracer.backends"),
     ("tracer.backends.torch_compilers", "torch._inductor"),
     ("tracer.backends.torch_compilers", "torch._inductor.compile_fx"),
-    ("tracer.graph.operations.array_operations", "torch._numpy"),  # only programs with arrays need it
+    ("tracer.backends.torch_compilers", "torch._inductor.decomposition"),
 }
 
 FORBIDDEN = ("torch._dynamo", "torch._C._dynamo")
@@ -198,6 +202,16 @@ def test_files_and_functions_are_short():
 def test_imports_stand_at_the_top():
     late = {(module, found.module) for module in MODULES for found in imports(module) if found.late}
     assert late == LATE
+
+
+@pytest.mark.parametrize("module", sorted({module for module, _ in LATE}))
+def test_an_import_inside_a_function_says_why(module):
+    lines = MODULES[module].read_text().splitlines()
+    late = [number for number, line in enumerate(lines) if re.match(r" +(import|from) ", line)]
+    first_of_each = [number for number in late if number - 1 not in late]
+    inside_functions = [number for number in first_of_each if lines[number - 1].strip() != "if TYPE_CHECKING:"]
+    assert inside_functions
+    assert not [lines[number] for number in inside_functions if "  # late: " not in lines[number]]
 
 
 def test_torchs_own_tracer_is_not_touched():

@@ -63,14 +63,14 @@ def test_a_path_is_written_as_python_writes_it():
     ],
 )
 def test_a_path_leads_where_the_trace_reads(value, path, name):
-    found, source = follow(program.__code__, {"x": value, "others": {}}, parse_path(path))
+    found, source = follow(program, {"x": value, "others": {}}, parse_path(path))
     assert source.name == name and found is not None
 
 
 @pytest.mark.parametrize("path", ["x.computed", "x.made", "x.absent", "x[0]", "y"])
 def test_what_is_computed_of_the_class_or_not_there_is_refused(path):
     with pytest.raises(tracer.exc.UserError):
-        follow(program.__code__, {"x": Plain(), "others": {}}, parse_path(path))
+        follow(program, {"x": Plain(), "others": {}}, parse_path(path))
 
 
 def test_another_call_has_twins_of_the_objects_on_the_way_and_none_is_touched():

@@ -42,3 +42,95 @@ def test_sizes_that_were_always_equal_are_taken_to_be_equal() -> None:
         traced(torch.ones(size), torch.ones(size))
     assert "L['y'].size()[0] == L['x'].size()[0]" in tracer.region_of(traced).entries()[0].guarded_code.guards_text
     assert traced(torch.ones(5), torch.ones(6)) == 11
+
+
+def slices(sizes, widths):
+    for width in widths:
+        yield torch.randn(sizes[0], width)[:, : sizes[1]]
+
+
+def compiles(traced, fn, inputs) -> int:
+    for x in inputs:
+        seen, expected = traced(x), fn(x)
+        assert torch.equal(seen, expected) and seen.stride() == expected.stride()
+    return traced.stats()["compiles"]
+
+
+def test_a_stride_that_varies_is_a_symbol() -> None:
+    def fn(x):
+        return x * 2
+
+    assert compiles(tracer.compile(fn), fn, slices((4, 9), range(10, 40))) == 2
+
+
+def test_a_stride_that_was_computed_of_sizes_and_is_not_any_more_is_a_symbol() -> None:
+    def fn(x):
+        return x + 1
+
+    whole = [torch.randn(4, 9), torch.randn(5, 8)]  # static, then dynamic
+    assert compiles(tracer.compile(fn), fn, [*whole, *slices((4, 9), (10, 11)), torch.randn(3, 7), *slices((3, 7), (9, 50))]) == 3
+
+
+def test_strides_of_contiguous_tensors_stay_products_of_their_sizes() -> None:
+    traced = tracer.compile(lambda x: x.view(-1) * 2)
+    for sizes in ((4, 9), (5, 8), (3, 7)):
+        traced(torch.randn(sizes))
+    assert "L['x'].stride()[0] == L['x'].size()[1]" in tracer.region_of(traced).entries()[0].guarded_code.guards_text
+    assert traced.stats()["compiles"] == 2
+
+
+def test_what_the_program_asks_of_a_stride_is_guarded() -> None:
+    def fn(x):
+        return x * x.stride(0) if x.stride(0) > 20 else x.reshape(-1) if x.is_contiguous() else x + 1
+
+    traced = tracer.compile(fn)
+    assert compiles(traced, fn, slices((4, 9), (10, 11, 12, 19))) == 2
+    assert compiles(traced, fn, slices((4, 9), (21, 30, 22, 50))) == 3
+    assert compiles(traced, fn, [*slices((4, 9), (9,)), *slices((4, 9), (9, 13, 33))]) == 4
+
+
+def test_the_order_of_strides_is_guarded_where_results_lie_by_it() -> None:
+    def fn(x):
+        return (x * 2).view(-1) if (x * 2).is_contiguous() else (x * 2).t()
+
+    traced = tracer.compile(fn)
+    turned = [torch.randn(9, width)[:, :4].t() for width in (5, 6, 8)]
+    assert compiles(traced, fn, [*slices((4, 9), (10, 11, 13)), *turned]) <= 4
+
+
+def test_a_stride_at_a_dim_of_size_one_says_nothing_of_other_calls() -> None:
+    traced = tracer.compile(lambda x: x * 2)
+    for x in (torch.randn(9, 4)[:1, :3], torch.randn(9, 5)[:1, :3], torch.randn(9, 7)[:1, :3]):
+        traced(x)
+    assert traced.stats()["compiles"] == 2
+    for sizes in ((4, 3), (5, 3), (6, 3)):
+        traced(torch.randn(sizes))
+    assert "L['x'].stride()" not in tracer.region_of(traced).entries()[0].guarded_code.guards_text
+
+
+def test_a_marked_stride_is_a_symbol_from_the_first_trace_on() -> None:
+    def fn(x):
+        return x + 1
+
+    traced = tracer.compile(fn)
+    x = torch.randn(4, 50)[:, :9]
+    tracer.mark_dynamic(x, 0, strides=True)
+    assert compiles(traced, fn, [x, *slices((5, 9), (10, 20)), *slices((3, 9), (9,))]) == 1
+
+
+def test_strides_of_calls_that_ran_uncompiled_count() -> None:
+    def fn(x):
+        return x + 1
+
+    traced = tracer.compile(fn)
+    with tracer.set_stance("eager_then_compile"):
+        assert compiles(traced, fn, slices((4, 9), (10, 11, 12))) == 1
+
+
+def test_the_warning_at_the_limit_names_strides_and_what_to_try() -> None:
+    traced = tracer.compile(lambda x: x + 1, dynamic=False, recompile_limit=2)
+    with pytest.warns(UserWarning, match="strided") as told:
+        for x in slices((4, 9), (10, 11, 12)):
+            traced(x)
+    assert "stride mismatch at index 0. expected 11, actual 12" in str(told[0].message)
+    assert "mark_dynamic(x, dims, strides=True)" in str(told[0].message)

@@ -11,11 +11,15 @@ import torch
 from tests.guards.helpers import X, frame, manager_of
 from tracer import graph_breaks, logs
 from tracer.errors import Unsupported
-from tracer.guards import EqualsMatch, FunctionMatch, ShapeLine, TensorMatch, TypeMatch, tensor_spec
+from tracer.guards.identity import FunctionMatch, TypeMatch
+from tracer.guards.shapes import ShapeLine
+from tracer.guards.tensors import TensorMatch, tensor_spec
+from tracer.guards.values import EqualsMatch
 from tracer.interpreter.translator import trace_line
 from tracer.locations import UserLocation
 from tracer.runtime import log_texts
-from tracer.sources import GlobalSource, TensorSizeSource
+from tracer.sources.roots import GlobalSource
+from tracer.sources.tensors import TensorSizeSource
 
 HERE = UserLocation(__file__, 1, "fn")
 FIRST_LINE = '"""Logs: switches, where records go, and the texts as the reference documents show them."""'

@@ -20,6 +20,7 @@ def test_the_forms_of_a_spec_say_the_same():
         ShapeSpec("x: B, S; y: 2*B + 1; B in 1..256; S in 8..4096 by 8; B <= S"),
         ShapeSpec("x: B, S\ny: 2*B + 1\n1 <= B <= 256\nS >= 8; S < 4097; S % 8 == 0; B <= S"),
         ShapeSpec({"x": ["B in 1..256", "S in 8..4096 by 8"], "y": ["2*B + 1"]}, ["B <= S"]),
+        ShapeSpec("x: B, S; y: 2*B + 1; B in 1..256; S in 8..4096; S % 8 == 0; B <= S"),
         ShapeSpec({"x": {0: "B", 1: "S"}, "y": ("2*B + 1",)}, ["B <= S"], B={"max": 256}, S=(8, 4096, 8)),
     ]
     for form in forms:

@@ -8,43 +8,43 @@ import pytest
 import torch
 
 from tracer.guards.code import CheckCode
-from tracer.sources import (
+from tracer.sources.attributes import (
     AttrSource,
-    BuiltinSource,
-    CellContentsSource,
-    CellSource,
     ClassAttrSource,
+    GenericAttrSource,
+    InstanceDictSource,
+    TypeLookupSource,
+    TypeSource,
+)
+from tracer.sources.base import FrameValues
+from tracer.sources.containers import DictKeySource, DictValueSource, ItemSource
+from tracer.sources.functions import (
+    CellContentsSource,
     ClosureCellSource,
     CodeSource,
     DefaultSource,
     DefaultsSource,
-    DictKeySource,
-    DictValueSource,
-    FrameValues,
-    FreeVarSource,
     FunctionGlobalsSource,
     FunctionNamespaceSource,
-    GenericAttrSource,
-    GlobalSource,
-    GlobalsSource,
-    GradSource,
-    InstanceDictSource,
-    ItemSource,
     KwDefaultSource,
     KwDefaultsSource,
-    LocalSource,
     MethodFuncSource,
     MethodSelfSource,
+)
+from tracer.sources.roots import (
+    ArgumentSource,
+    BuiltinSource,
+    CellSource,
+    FreeVarSource,
+    GlobalSource,
+    GlobalsSource,
+    LocalSource,
     ModuleGlobalsSource,
     ModuleNamespaceSource,
     ModuleSource,
     ObjectSource,
-    StorageOffsetSource,
-    TensorSizeSource,
-    TensorStrideSource,
-    TypeLookupSource,
-    TypeSource,
 )
+from tracer.sources.tensors import GradSource, StorageOffsetSource, TensorSizeSource, TensorStrideSource
 
 a_global = {"k": [1, 2, 3]}
 X = LocalSource("x")
@@ -294,6 +294,17 @@ class TestEachKind:
         assert copy == source and hash(copy) == hash(source) and copy.name == name
         if not isinstance(source, ObjectSource):
             assert pickle.loads(pickle.dumps(source)) == source
+
+
+@pytest.mark.parametrize(("args", "kwargs"), [((0, "found"), {}), ((0,), {"name": "found"}), ((0, "found"), {"name": "other"})])
+def test_an_argument_is_read_at_its_index_or_else_by_its_name(args, kwargs):
+    source = ArgumentSource("name", 1, "args", "kwargs")
+    values = FrameValues({"args": args, "kwargs": kwargs}, {}, {}, {})
+    code = CheckCode((lambda *args, **kwargs: None).__code__, {})
+    machine = StackMachine(values)
+    source.emit(machine)
+    assert source.get(values) == eval(source.read(code), {"args": args, "kwargs": kwargs}) == machine.stack[0] == "found"
+    assert source.name == "L['name']" and pickle.loads(pickle.dumps(source)) == source
 
 
 def test_no_user_code_ran():

@@ -1,4 +1,4 @@
-"""A trace or a backend that takes too long: the call runs in CPython, that is said, and nothing is half installed."""
+"""A trace or a backend that takes too long: the call runs in CPython with a message, and nothing is half installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is guarded of a whole trace: that what was changed is another object than what it could be, and no more than that."""
+"""Guards of a whole trace that objects are distinct: each object that the trace changes is compared with those that it could be,
+and no other objects are compared."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
-from tracer.guards import Distinct
+from tracer.guards.identity import Distinct
 
 X = torch.linspace(-1, 1, 3)
 

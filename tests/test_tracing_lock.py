@@ -1,4 +1,4 @@
-"""Who may trace: one thread at a time, and whom it waits for."""
+"""The lock on tracing: one thread traces at a time, and the others wait."""
 
 from __future__ import annotations
 

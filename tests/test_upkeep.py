@@ -1,4 +1,4 @@
-"""Entries are retired, merged or evicted, and each time that is said; what is not proved stays."""
+"""Entries are retired, merged or evicted, each time with a message; an entry without a proof stays."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import tracer
+from shapes.solver.problem import RLIMIT
+from shapes.solver.terms import Terms
 from tests.support.programs import double, with_a_pointless_branch
 from tests.support.regions import entries
 from tracer import config
@@ -253,7 +255,7 @@ def test_closures_and_fetched_inputs_outlive_a_merge():
 
 
 def told_everywhere(caplog, drive):
-    """What each of the ways to be told says was evicted, and the entries that there ever were."""
+    """The evictions as each of the log, the callback and the counters reports them, and all entries that there ever were."""
     by_callback, by_event, ever = [], [], {}
 
     def note(event):
@@ -294,3 +296,58 @@ def test_each_entry_that_there_was_is_there_or_was_told_to_be_gone_once(caplog):
     gone = [id(entry) for entry in by_event]
     assert len(gone) == len(set(gone)) and not there & set(gone) and there | set(gone) == set(ever)
     assert made.stats()["hits"] == sum(entry.hits for entry in ever.values())
+
+
+# -- the solver's time -------------------------------------------------------------------------------------------------
+
+
+def riddles(x):
+    """Whether a sum of cubes is a cube and so much more is a riddle for z3. The graph is that of `plain`."""
+    a, b, c = x.shape
+    for n in range(30):
+        if a**3 + b**3 == c**3 + 9 * n + 4:
+            x = x + n
+    return x * 2
+
+
+def plain(x):
+    for n in range(2):
+        if x.shape[0] > 100 + n:
+            x = x + n
+    return x * 2
+
+
+def odd_riddles(x):
+    a, b, c = x.shape
+    for n in range(30):
+        if a % 2 and a**3 + b**3 == c**3 + 9 * n + 4:
+            x = x + n
+    return x * 2
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """One item for each question that reaches z3."""
+    found, check = [], Terms.check
+    monkeypatch.setattr(Terms, "check", lambda self, *args: found.append(1) or check(self, *args))
+    return found
+
+
+def test_one_budget_serves_all_guards_of_one_piece_of_upkeep(asked, monkeypatch):
+    monkeypatch.setattr("shapes.solver.problem.BUDGET", 2 * RLIMIT)
+    made, other = [tracer.optimize("eager", dynamic=True)(function) for function in (riddles, plain)]
+    for each in (made, other):
+        each(torch.ones(3, 4, 5))
+    assert len(asked) < 15  # else two for each of 30 guards
+    asked.clear()
+    upkeep.retire_and_evict(tracer.region_of(made), riddles, entries(made)[0], entries(other))
+    assert entries(other)[0].valid and 2 <= len(asked) < 10
+
+
+def test_one_budget_serves_a_whole_merge(asked, monkeypatch):
+    monkeypatch.setattr("shapes.solver.problem.BUDGET", 2 * RLIMIT)
+    made = tracer.optimize("eager", dynamic=True)(odd_riddles)
+    for sizes in ((3, 4, 5), (4, 5, 6)):
+        made(torch.ones(sizes))
+    asked.clear()
+    assert tracer.compact(made) == 0 and 2 <= len(asked) < 25

@@ -1,4 +1,4 @@
-"""A full cache: what is evicted, what is pinned, and that each call which runs uncompiled is counted and told."""
+"""A full cache: what is evicted, what is pinned, and that each call which runs uncompiled is counted and logged."""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from tracer.serving.contract import Contract, contract
     from tracer.serving.coverage import Coverage, coverage, precompile
     from tracer.serving.pinning import compact, pin, unpin
+    from tracer.serving.readiness import ready
     from tracer.serving.sealing import seal, unseal
+    from tracer.serving.variants import Certificate, Variant
     from tracer.serving.why import stats, why
 
 __version__ = "0.1.0"
@@ -50,8 +52,10 @@ __version__ = "0.1.0"
 _LATE = {  # name -> the module that has it, loaded when the name is first used
     "BucketPlan": "tracer.serving.buckets",
     "Contract": "tracer.serving.contract",
+    "Certificate": "tracer.serving.variants",
     "Coverage": "tracer.serving.coverage",
     "ShapeSpec": "tracer.runtime.shape_spec",
+    "Variant": "tracer.serving.variants",
     "compact": "tracer.serving.pinning",
     "contract": "tracer.serving.contract",
     "coverage": "tracer.serving.coverage",
@@ -59,6 +63,7 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "load": "tracer.saving.files",
     "plan_buckets": "tracer.serving.buckets",
     "precompile": "tracer.serving.coverage",
+    "ready": "tracer.serving.readiness",
     "record": "tracer.report.recorder",
     "save": "tracer.saving.files",
     "seal": "tracer.serving.sealing",
@@ -70,12 +75,14 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
 
 __all__ = [
     "BucketPlan",
+    "Certificate",
     "Contract",
     "Coverage",
     "ExplainOutput",
     "ExportResult",
     "OptimizedModule",
     "ShapeSpec",
+    "Variant",
     "add_callback",
     "allow_in_graph",
     "assume_constant_result",
@@ -105,6 +112,7 @@ __all__ = [
     "pin",
     "plan_buckets",
     "precompile",
+    "ready",
     "record",
     "region_of",
     "register_backend",

@@ -1,4 +1,5 @@
-"""`python -m tracer contract diff OLD NEW`. Exit status: 0 equivalent, 1 shapes lost or gained, 2 unknown, 3 no contracts.
+"""`python -m tracer contract diff OLD NEW [--ignore KIND,...]`. Exit status: 0 equivalent, 1 different, 2 unknown, 3 no
+contracts.
 
 `python -m tracer report DIR [-o PAGE]`: the page of a recording. Exit status: 0, or 3 where there is none.
 """
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from tracer.exc import UserError
 from tracer.report.page import write
 from tracer.serving.contract import Contract, difference
+from tracer.serving.contract_changes import KINDS
 
 _STATUS = {"equivalent": 0, "different": 1, "unknown": 2}
 
@@ -21,9 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tracer")
     commands = parser.add_subparsers(required=True)
     contract = commands.add_parser("contract", help="shape contracts, which fn.contract().save(path) writes")
-    diff = contract.add_subparsers(required=True).add_parser("diff", help="which shapes were lost and which were gained")
+    diff = contract.add_subparsers(required=True).add_parser("diff", help="what differs, with a witness for each difference")
     diff.add_argument("old")
     diff.add_argument("new")
+    kinds = ";\n".join(f"{kind}: {what}" for kind, what in KINDS.items())
+    diff.add_argument("--ignore", default="", metavar="KIND,...", help=f"kinds of differences that do not count:\n{kinds}")
     diff.set_defaults(run=_contract_diff)
     report = commands.add_parser("report", help="an HTML page of what was recorded under TRACER_REPORT=DIR")
     report.add_argument("directory")
@@ -38,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _contract_diff(names: argparse.Namespace) -> int:
-    found = difference(Contract.read(names.old), Contract.read(names.new))
+    ignored = list(filter(None, map(str.strip, names.ignore.split(","))))
+    found = difference(Contract.read(names.old), Contract.read(names.new), ignore=ignored)
     print(found)
     return _STATUS[found.status]
 

@@ -45,16 +45,22 @@ _key("duck_shape", True, "Symbolic sizes that are equal at the trace, and were i
 _key(
     "specialize_zero_one",
     "always",
-    "Whether sizes 0 and 1 are traced on their own: `always`, or `by_need`, where the program asks, or a layout depends on it.",
+    "Whether sizes 0 and 1 are traced on their own: `always`, or `by_need`, where the program asks, or a layout depends on it, "
+    "as ever where shapes are declared.",
     "always",
     "by_need",
 )
 _key(
     "capture_scalar_outputs",
     False,
-    "item() and tolist() become unbacked symbols in the graph and do not break it; so they always do with `fullgraph=True`.",
+    "item() and tolist() become unbacked symbols in the graph and do not break it; so they always do with `fullgraph=True`, and "
+    "where shapes are declared.",
 )
-_key("capture_dynamic_output_shape_ops", False, "Operators whose size depends on data enter the graph.")
+_key(
+    "capture_dynamic_output_shape_ops",
+    False,
+    "Operators whose size depends on data enter the graph; so they always do where shapes are declared.",
+)
 _key("only_allow_pt2_compliant_ops", False, "Custom operators without the tag `pt2_compliant_tag` break the graph.")
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
 _key("specialize_float", False, "Python floats are always constants; off: one seen to change is a graph input.")

@@ -5,8 +5,10 @@ A message says what happened, where in the user's program, and what to try.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import shapes.constraints as shapes
 from tracer.locations import UserLocation, UserStack, stack_text
@@ -91,6 +93,23 @@ class NotNow(Exception):
     """Raised while tracing: CPython runs this call; the next one is traced again."""
 
 
+class ImportFirst(Exception):
+    """Raised while tracing: the program is about to import a module for the first time. The trace is thrown away, the module is
+    imported, and the frame is traced again."""
+
+    tried: ClassVar[set[str]] = set()  # once is enough: what fails is imported again, and raises, where the program does it
+
+    def __init__(self, module: str) -> None:
+        super().__init__(module)
+        self.module = module
+
+    def run(self) -> None:
+        """Imports the module, unless that raises."""
+        self.tried.add(self.module)
+        with contextlib.suppress(Exception):
+            importlib.import_module(self.module)
+
+
 class LeftToCPython(Exception):
     """A frame cannot be traced at all, so CPython always runs it. `reason`: the last graph break, if there was one."""
 
@@ -102,11 +121,13 @@ class LeftToCPython(Exception):
 class TraceAnew(Exception):
     """Raised while tracing: the trace is thrown away and the frame is traced again. By default, the next trace does not keep both
     branches of a condition on sizes but follows the one that this call takes. With `asks_layout`, it decides conditions on the
-    strides of results; with `holds_leaves`, it makes leaves that require gradients outside of the graph."""
+    strides of results; with `holds_leaves`, it makes leaves that require gradients outside of the graph; with `takes_cache`, the
+    id of a function, it takes what the cache of that function has."""
 
-    def __init__(self, *, asks_layout: bool = False, holds_leaves: bool = False) -> None:
+    def __init__(self, *, asks_layout: bool = False, holds_leaves: bool = False, takes_cache: int | None = None) -> None:
         self.asks_layout = asks_layout
         self.holds_leaves = holds_leaves
+        self.takes_cache = takes_cache
 
 
 class TorchRuntimeError(Unsupported):
@@ -172,10 +193,54 @@ class CompileTimeout(TracerError):
     default_hint = "raise compile_timeout, or compile beforehand, without it: tracer.precompile."
 
 
+class Missed(Protocol):
+    """A call that no entry served, of which is known what guards ask."""
+
+    def summary(self) -> tuple[str, str | None]:
+        """One line that says what is wrong, as far as that is known without asking guards, and a hint."""
+        ...
+
+    def explain(self) -> str:
+        """The guards that fail, and the nearest call that is covered."""
+        ...
+
+
 class RecompileError(TracerError):
-    """A recompile was needed while `config.error_on_recompile` forbids it."""
+    """A recompile was needed while `config.error_on_recompile`, a stance or a seal forbids it.
+
+    What its text says is found when it is asked for. It holds metadata of the call's arguments, and no tensor.
+    """
 
     default_hint = "call with arguments that an entry covers, mark what varies with mark_dynamic, or allow recompiles."
+
+    _missed: Missed | None = None
+
+    def __init__(
+        self, message: str = "", *, hint: str | None = None, stack: Iterable[UserLocation] = (), missed: Missed | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, stack=stack)
+        if missed is not None:
+            self._missed = missed
+            del self.message, self.hint  # found when they are asked for
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("message", "hint") or self._missed is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.message, hint = self._missed.summary()
+        self.hint = hint or self.default_hint
+        self.args = (self.message,)
+        return self.__dict__[name]
+
+    def explain(self) -> str:
+        """The whole of it: which guard fails in each entry, with the user's line that made it, and the nearest call that is
+        covered. Guards are asked when this is called, once for calls alike. Where no call was kept, the error's own text."""
+        return str(self) if self._missed is None else self._missed.explain()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.message!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_error, (type(self), self.message, self.hint, self.user_stack)
 
 
 class SealedError(RecompileError):

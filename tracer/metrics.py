@@ -6,6 +6,7 @@ Any module may count. `tracer.reset()` does not reset the counters; `counters.cl
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -17,16 +18,82 @@ EVENTS = ("compile", "merge", "load", "recompile", "break", "miss", "skip", "lim
 log = logging.getLogger("tracer")
 
 
-class Event(NamedTuple):
-    """Something that happened in a region. `kind` is one of EVENTS: "merge" is an entry made of two, "load" one from a file,
-    "skip" a frame left to CPython for good, "limit" a miss beyond the recompile limit. `seconds` is what a compile took."""
+class Input(NamedTuple):
+    """A tensor or an int among the arguments of a call, without data: `L['x']`, `torch.float32`, `(4, 5)`. Of an int that is an
+    argument itself, `value` is the int, as a size; ints in containers are data."""
 
-    kind: str
-    region: str
-    function: str
-    detail: str
-    seconds: float
-    about: Mapping[str, Any] = MappingProxyType({})  # objects, for callbacks of the tracer; a callback must not keep them
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None = None
+    value: int | None = None
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.name}: {self.dtype if self.value is None else self.value}"
+        return f"{self.name}: {self.dtype.removeprefix('torch.')}{list(self.shape)}"
+
+
+class Event:
+    """Something that happened in a region: data that may be kept, printed and pickled, and no value that the program computes
+    with.
+
+    `kind` is one of EVENTS: "merge" is an entry made of two, "load" one from a file, "skip" a frame left to CPython for good,
+    "limit" a miss beyond the recompile limit. `detail` says what happened, in words. `seconds` is what a compile took. `reason`
+    is a word to count by: of a miss, "no entry", "undeclared" (outside of the declared domain) or "guards". `policy` is what is
+    done about a miss: "trace", "error", "eager" or "background", or the stance of the thread. `entry` is the name of the entry's
+    graph, `inputs` describes the arguments of the call, `thread` is the name of the thread on which it happened.
+    """
+
+    __slots__ = ("_detail", "_reason", "about", "entry", "function", "inputs", "kind", "policy", "region", "seconds", "thread")
+
+    def __init__(
+        self,
+        kind: str,
+        region: str,
+        function: str,
+        detail: str | Callable[[], str],
+        seconds: float = 0.0,
+        about: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        reason: str | Callable[[], str] = "",
+        policy: str = "",
+        entry: str = "",
+        inputs: tuple[Input, ...] = (),
+        thread: str = "",
+    ) -> None:
+        """`detail` and `reason` may be found when they are asked for. `about`: objects, for callbacks of the tracer, which must
+        not keep them."""
+        self.kind, self.region, self.function, self.seconds, self.about = kind, region, function, seconds, about
+        self.policy, self.entry, self.inputs = policy, entry, inputs
+        self.thread = thread or threading.current_thread().name
+        self._detail, self._reason = detail, reason
+
+    @property
+    def detail(self) -> str:
+        if not isinstance(self._detail, str):
+            self._detail = self._detail()
+        return self._detail
+
+    @property
+    def reason(self) -> str:
+        if not isinstance(self._reason, str):
+            self._reason = self._reason()
+        return self._reason
+
+    def data(self) -> dict[str, Any]:
+        """All of it, in plain values."""
+        names = ("kind", "region", "function", "detail", "seconds", "reason", "policy", "entry", "inputs", "thread")
+        return {name: getattr(self, name) for name in names}
+
+    def __repr__(self) -> str:
+        return f"Event({', '.join(f'{name}={value!r}' for name, value in self.data().items() if value)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _event_of, (self.data(),)
+
+
+def _event_of(data: dict[str, Any]) -> Event:
+    return Event(**data)
 
 
 Watch = Callable[[Any, Any], Callable[..., Any]]  # (RegionState, GuardedCode) -> the check_fn to put in the entry

@@ -16,10 +16,12 @@ from tracer import _C
 
 
 class IdentityMap:
-    """A dict with keys compared by identity and held weakly, if they support weak references."""
+    """A dict with keys compared by identity and held weakly; strongly, if they support no weak references.
+
+    The value of a key is called its note. It must not be None, which means that there is none."""
 
     def __init__(self) -> None:
-        self._notes: dict[int, tuple[Any, Any]] = {}
+        self._notes: dict[int, tuple[Any, Any]] = {}  # id -> (what gives the object or None, the note)
 
     def set(self, obj: object, note: Any = True) -> None:
         self._notes[id(obj)] = (self._holder(obj), note)
@@ -34,6 +36,7 @@ class IdentityMap:
         return found[1]
 
     def _holder(self, obj: object) -> Any:
+        """A weak reference that drops the note when the object dies, or a strong one with the same interface."""
         own, key = weakref.ref(self), id(obj)
 
         def forget(_: object) -> None:
@@ -43,7 +46,7 @@ class IdentityMap:
 
         try:
             return weakref.ref(obj, forget)
-        except TypeError:  # method descriptors and the like have no weak references; they live long anyway
+        except TypeError:  # method descriptors and the like; they live as long as the process
             return _Strong(obj)
 
     def clear(self) -> None:
@@ -82,7 +85,7 @@ class Disabled:
 
 
 disabled = IdentityMap()  # function -> Disabled
-run_only = IdentityMap()  # wrapper made by `run` -> True
+run_only = IdentityMap()  # wrapper made by `tracer.run` -> True
 graph_policy = IdentityMap()  # function -> "allow", "disallow" (break the graph) or "forbid" (an error)
 constant_result = IdentityMap()  # function -> True
 _TORCHS_CONSTANT = "_dynamo_marked_constant"  # an attribute that libraries set without importing torch
@@ -90,17 +93,18 @@ _TORCHS_CONSTANT = "_dynamo_marked_constant"  # an attribute that libraries set 
 
 @dataclasses.dataclass(frozen=True)
 class DimMark:
-    """The mark on one dim; `kind` is "dynamic", "maybe_dynamic", "static" or "unbacked"."""
+    """The mark on one dim; `kind` is "dynamic", "maybe_dynamic", "static" or "unbacked". `strides`: its stride varies, too."""
 
     kind: str
     min: int | None = None
     max: int | None = None
+    strides: bool = False
 
 
 DIMS = "_tracer_dims"  # the attribute of a tensor that holds its marks
 
 
-changes = _C.Counter()  # of marks in this process: a guard on marks reads tensors only if it has increased
+changes = _C.Counter()  # counts the calls that set marks in this process; a guard on marks reads tensors only if it has increased
 
 
 def dim_marks(tensor: object) -> dict[int, DimMark]:

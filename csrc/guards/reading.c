@@ -155,6 +155,21 @@ read_no_item(const Step *step, PyObject *base, PyObject **value, Recording *reco
     return PyDict_Check(container) ? read_key(step, container, value, recording) : READ_UNKNOWN;
 }
 
+/* An argument that stands in the tuple of *args or in the dict of **kwargs, which each call makes anew. */
+BOTH_WAYS ReadResult
+read_argument(const Step *step, PyObject *const *roots, PyObject *keywords, PyObject **value, Recording *recording)
+{
+    PyObject *positional = roots[step->slot];
+    if (recording != NULL || positional == NULL || !PyTuple_CheckExact(positional) || !PyDict_CheckExact(keywords)) {
+        return READ_UNKNOWN;
+    }
+    if (step->number < PyTuple_GET_SIZE(positional)) {
+        *value = PyTuple_GET_ITEM(positional, step->number);
+        return READ_FOUND;
+    }
+    return read_key(step, keywords, value, recording);
+}
+
 static ReadResult
 record_whole(const Step *step, PyObject *base, Recording *recording)
 {
@@ -295,6 +310,8 @@ take_step(const Step *step, PyObject *const *roots, PyObject *base, PyObject **v
     case STEP_CONST:
         *value = step->key;
         return READ_FOUND;
+    case STEP_ARGUMENT:
+        return read_argument(step, roots, base, value, recording);
     case STEP_ATTR:
         return read_attribute(step, base, value, recording);
     case STEP_NO_ATTR:
@@ -348,6 +365,9 @@ read_value(const Step *steps, Py_ssize_t index, PyObject *const *roots, Py_ssize
     if (step->kind == STEP_ROOT && (step->number >= root_count || roots[step->number] == NULL)) {
         return READ_UNKNOWN;
     }
+    if (step->kind == STEP_ARGUMENT && step->slot >= root_count) {
+        return READ_UNKNOWN;
+    }
     ReadResult found = step->base < 0 ? READ_FOUND : read_value(steps, step->base, roots, root_count, &base);
     return found == READ_FOUND ? read_step(step, roots, base, value) : found;
 }
@@ -361,6 +381,23 @@ reads_name(int kind)
            || kind == STEP_NO_TYPE_LOOKUP;
 }
 
+/* The key of an ARGUMENT is the name alone; its index is the number. */
+static int
+parse_argument(Step *step, Py_ssize_t roots)
+{
+    PyObject *name;
+    Py_ssize_t index;
+    int slot;
+    if (!PyTuple_Check(step->key) || !PyArg_ParseTuple(step->key, "Uin", &name, &slot, &index)) {
+        PyErr_Clear();
+        return 0;
+    }
+    step->key = name;
+    step->slot = slot;
+    step->number = index;
+    return slot >= 0 && slot < roots && index >= 0;
+}
+
 static int
 parse_step(PyObject *item, Py_ssize_t index, Py_ssize_t roots, Step *step)
 {
@@ -372,6 +409,7 @@ parse_step(PyObject *item, Py_ssize_t index, Py_ssize_t roots, Step *step)
     step->kind = (uint8_t)kind;
     step->base = base;
     step->number = 0;
+    step->slot = 0;
     if (PyLong_CheckExact(step->key)) {
         step->number = PyLong_AsSsize_t(step->key);
         if (PyErr_Occurred()) {
@@ -382,7 +420,8 @@ parse_step(PyObject *item, Py_ssize_t index, Py_ssize_t roots, Step *step)
     int starts = kind == STEP_ROOT || kind == STEP_CONST;
     if (kind < 0 || kind >= STEP_KIND_COUNT || base >= index || (base < 0) != starts
         || (kind == STEP_ROOT && (step->number < 0 || step->number >= roots))
-        || (reads_name(kind) && !PyUnicode_CheckExact(step->key))) {
+        || (reads_name(kind) && !PyUnicode_CheckExact(step->key))
+        || (kind == STEP_ARGUMENT && !parse_argument(step, roots))) {
         PyErr_Format(PyExc_ValueError, "step %zd is none: %R", index, item);
         return -1;
     }

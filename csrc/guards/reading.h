@@ -12,31 +12,32 @@
 
 /* What a step does with the value of the step that it starts from. Python knows these names as `_C.STEP`. Steps that lead to
  * no value have None. */
-#define STEPS(X)                                                                                          \
-    X(ROOT)        /* an argument of the call, by index */                                                \
-    X(CONST)       /* the key itself */                                                                   \
-    X(ATTR)        /* as raw_attr() */                                                                    \
-    X(NO_ATTR)     /* raw_attr() finds nothing */                                                         \
-    X(DICT)        /* as instance_dict() */                                                               \
-    X(ITEM)        /* of a dict, list or tuple */                                                         \
-    X(NO_ITEM)     /* a dict has no such key */                                                           \
-    X(TYPE)        /* type(value) */                                                                      \
-    X(TYPE_ITEM)   /* of a class, in its own namespace */                                                 \
-    X(TYPE_LOOKUP) /* of a class, along its MRO */                                                        \
-    X(NO_TYPE_LOOKUP)                                                                                     \
-    X(MRO)             /* of a class */                                                                   \
-    X(PROPERTY_GETTER) /* `fget` of a property */                                                         \
-    X(CODE)            /* from here on, of a function */                                                  \
-    X(DEFAULTS)                                                                                           \
-    X(KWDEFAULTS)                                                                                         \
-    X(CLOSURE)                                                                                            \
-    X(GLOBALS)                                                                                            \
-    X(CELL_CONTENTS)                                                                                      \
-    X(METHOD_SELF)                                                                                        \
-    X(METHOD_FUNC)                                                                                        \
-    X(WHOLE) /* from here on, for a recording alone: the length of a list, the keys of a dict in order */ \
-    X(EXACT) /* the type is that of now */                                                                \
-    X(KEEP)  /* a constant: a reference is held, so that no other object is ever found at its address */
+#define STEPS(X)                                                                                             \
+    X(ROOT)        /* an argument of the call, by index */                                                   \
+    X(CONST)       /* the key itself */                                                                      \
+    X(ATTR)        /* as raw_attr() */                                                                       \
+    X(NO_ATTR)     /* raw_attr() finds nothing */                                                            \
+    X(DICT)        /* as instance_dict() */                                                                  \
+    X(ITEM)        /* of a dict, list or tuple */                                                            \
+    X(NO_ITEM)     /* a dict has no such key */                                                              \
+    X(TYPE)        /* type(value) */                                                                         \
+    X(TYPE_ITEM)   /* of a class, in its own namespace */                                                    \
+    X(TYPE_LOOKUP) /* of a class, along its MRO */                                                           \
+    X(NO_TYPE_LOOKUP)                                                                                        \
+    X(MRO)             /* of a class */                                                                      \
+    X(PROPERTY_GETTER) /* `fget` of a property */                                                            \
+    X(CODE)            /* from here on, of a function */                                                     \
+    X(DEFAULTS)                                                                                              \
+    X(KWDEFAULTS)                                                                                            \
+    X(CLOSURE)                                                                                               \
+    X(GLOBALS)                                                                                               \
+    X(CELL_CONTENTS)                                                                                         \
+    X(METHOD_SELF)                                                                                           \
+    X(METHOD_FUNC)                                                                                           \
+    X(ARGUMENT) /* (name, slot, index): of the tuple in a slot, or else by name of a dict */                 \
+    X(WHOLE)    /* from here on, for a recording alone: the length of a list, the keys of a dict in order */ \
+    X(EXACT)    /* the type is that of now */                                                                \
+    X(KEEP)     /* a constant: a reference is held, so that no other object is ever found at its address */
 
 #define STEP_ENUMERATOR(name) STEP_##name,
 typedef enum { STEPS(STEP_ENUMERATOR) STEP_KIND_COUNT } StepKind;
@@ -46,6 +47,7 @@ typedef struct {
     PyObject *key;     /* borrowed from the tuple that the steps were parsed from */
     Py_ssize_t number; /* the key, if that is an int; the largest one for those that do not fit */
     int32_t base;      /* the step that it starts from, or -1 */
+    int32_t slot;      /* of an ARGUMENT: where the tuple stands among the roots */
     uint8_t kind;
 } Step;
 

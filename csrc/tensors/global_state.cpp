@@ -255,6 +255,21 @@ state_numbers(PyObject *object, PyObject *)
     return numbers;
 }
 
+PyObject *
+state_settings(PyObject *object, PyObject *)
+{
+    GlobalState *self = reinterpret_cast<GlobalState *>(object);
+    PyObject *found = PyDict_New();
+    for (size_t i = 0; found != nullptr && i < settings.size(); i++) {
+        PyObject *value = setting_value(settings[i].kind, self->values[i]);
+        if (value == nullptr || PyDict_SetItemString(found, settings[i].name, value) < 0) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(value);
+    }
+    return found;
+}
+
 int
 state_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -294,6 +309,7 @@ PyMethodDef state_methods[] = {
     {"check", state_check, METH_NOARGS, "check() -> whether all is as it was when this was made"},
     {"changes", state_changes, METH_NOARGS, "changes() -> what differs, one str each"},
     {"numbers", state_numbers, METH_NOARGS, "numbers() -> what GlobalState(numbers) makes it of again, or None"},
+    {"settings", state_settings, METH_NOARGS, "settings() -> {name: value}, without the stacks of modes"},
     {nullptr, nullptr, 0, nullptr},
 };
 

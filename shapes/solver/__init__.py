@@ -5,7 +5,7 @@ be proved, the answer is None, or the guard is kept.
 """
 
 from shapes.solver.cores import core
-from shapes.solver.problem import until
+from shapes.solver.problem import budget, until
 from shapes.solver.prove import Answer, disjoint, equivalent, forced_value, implies, satisfy, witness
 from shapes.solver.pruning import Dropped, PruneResult, prune
 from shapes.solver.smtlib import smtlib
@@ -14,6 +14,7 @@ __all__ = [
     "Answer",
     "Dropped",
     "PruneResult",
+    "budget",
     "core",
     "disjoint",
     "equivalent",

@@ -6,9 +6,13 @@ time limit ends these. How many steps z3 needs depends on everything that its co
 some milliseconds to make. So a question is first asked in the thread's context with a small limit, and if the answer is
 unknown, again in a fresh context with the whole limit. The answer depends on history only if one context needs 16 times the
 steps of another.
+
+Questions that belong together share a `budget`, so that a hundred hard ones take no longer than some: what is asked when it is
+spent is "unknown" at once.
 """
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
@@ -28,11 +32,52 @@ from shapes.sympy_functions import LShift, Pow
 RLIMIT = 200_000  # of one question, about 40 ms; most that z3 can decide take a few hundred to some thousands
 SECONDS = 2.0  # time limit of a question of RLIMIT steps: products of millions of digits, for example, count as no step
 QUICK_DIVISOR = 16  # in the thread's own context a question gets this fraction of its limit
+BUDGET = 50 * RLIMIT  # steps of all questions of one trace, or of one piece of upkeep; some seconds
+QUESTION = 5_000  # steps that a question counts for at least: to state it takes as long as these
+CLOCK = 10 * RLIMIT  # steps that a question counts for that was ended by the clock
 
 MAX_EXPONENT = 4096  # at which a number is computed to check a witness
 
 Status = Literal["unsat", "sat", "unknown"]
 _ends: ContextVar[float] = ContextVar("ends", default=float("inf"))
+
+
+@dataclasses.dataclass
+class Budget:
+    """The steps that are left to the questions asked under it. They also count for the budget around it."""
+
+    left: int
+    around: "Budget | None" = None
+
+    def rest(self) -> float:
+        """The steps that one more question may take."""
+        return min(self.left, float("inf") if self.around is None else self.around.rest())
+
+    def spend(self, steps: int) -> None:
+        self.left -= steps
+        if self.around is not None:
+            self.around.spend(steps)
+
+
+_budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextlib.contextmanager
+def budget(steps: int | None = None) -> Iterator[Budget]:
+    """Within, all questions together may take so many steps of z3 (by default BUDGET). Those asked when these are spent are
+    answered "unknown". A budget from outside still counts.
+
+    ```python
+    with budget(1_000_000):
+        assert implies(X >= 3, X >= 2)
+    ```
+    """
+    mine = Budget(BUDGET if steps is None else steps, _budget.get())
+    token = _budget.set(mine)
+    try:
+        yield mine
+    finally:
+        _budget.reset(token)
 
 
 @contextlib.contextmanager
@@ -100,10 +145,21 @@ class Problem:
 
     def ask(self, assumptions: Sequence[Assumption]) -> Status:
         """Can the facts and all the assumptions hold together?"""
-        z3 = self._terms.z3
-        begun = time.perf_counter()
-        if self._gave_up or begun > _ends.get():
+        budget = _budget.get()
+        if self._gave_up or time.perf_counter() > _ends.get() or (budget is not None and budget.rest() <= 0):
             return "unknown"
+        if budget is None:
+            return self._ask(assumptions)
+        before, rest = self.steps(), budget.rest()
+        if rest < self.rlimit:
+            self._solver.set("rlimit", int(rest))
+        status = self._ask(assumptions)
+        taken = (self.steps() - before) % (1 << 32)
+        budget.spend(max(QUESTION, taken) + CLOCK * self._gave_up)
+        return status
+
+    def _ask(self, assumptions: Sequence[Assumption]) -> Status:
+        z3, begun = self._terms.z3, time.perf_counter()
         try:
             answer = self._terms.check(self._solver, [self._literal(assumption) for assumption in assumptions])
         except z3.Z3Exception:

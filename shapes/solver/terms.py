@@ -15,8 +15,8 @@ _local = threading.local()
 
 @functools.cache
 def load_z3() -> Any:
-    """The z3 module; its import takes 0.08 s, so it waits for the first question."""
-    import z3
+    """The z3 module."""
+    import z3  # late: it takes 0.08 s, and only hard questions need it
 
     return z3
 
@@ -42,6 +42,7 @@ class Terms:
         self._core = z3.z3core
         self._ref = self.context.ref()
         self._int_sort = z3.IntSort(self.context)
+        self._steps: int | None = None  # as `steps` counted them after the last answer
 
     def solver(self) -> Any:
         """An empty incremental solver; Ctrl-C stays Python's."""
@@ -55,11 +56,17 @@ class Terms:
     def check(self, solver: Any, assumptions: Sequence[Any]) -> Any:
         """z3's answer; raises Z3Exception."""
         array = self._array(assumptions)
+        self._steps = None
         answer = self._core.Z3_solver_check_assumptions(self._ref, solver.solver, len(assumptions), array)
         return self.z3.CheckSatResult(answer)
 
     def steps(self, solver: Any) -> int:
-        """z3's count of its steps in this context, as 32 bits."""
+        """z3's count of its steps in this context up to its last answer, as 32 bits."""
+        if self._steps is None:
+            self._steps = self._read_steps(solver)
+        return self._steps
+
+    def _read_steps(self, solver: Any) -> int:
         statistics = solver.statistics()
         for index in range(len(statistics)):
             if self._core.Z3_stats_get_key(self._ref, statistics.stats, index) == "rlimit count":

@@ -1,4 +1,4 @@
-"""Marks on tensors and functions: checked whole, stored whole."""
+"""Marks on tensors and functions: a mark is checked completely before any of it is stored."""
 
 from __future__ import annotations
 

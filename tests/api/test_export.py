@@ -268,3 +268,13 @@ def test_parameters_say_whose_they_are_and_arguments_what_they_carry():
     assert [node.meta.get("tensor_dict") for node in module.graph.nodes if node.op == "placeholder"] == [{"tag": "a"}, None]
     weight = next(node for node in tracer.export(model)(x).graph_module.graph.nodes if node.target == "0.weight")
     assert list(weight.meta["nn_module_stack"].values()) == [("L['self']", torch.nn.Sequential), ("L['self'].0", torch.nn.Linear)]
+
+
+def test_a_stride_that_was_marked_is_read_from_the_argument():
+    def program(x):
+        return x * x.stride(0)
+
+    x, other = torch.randn(4, 50)[:, :9], torch.randn(5, 20)[:, :9]
+    tracer.mark_dynamic(x, 0, strides=True)
+    module, _ = tracer.export(program)(x)
+    assert torch.equal(module(other), program(other))

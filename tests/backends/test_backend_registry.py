@@ -1,4 +1,4 @@
-"""Names of backends, and the guarded call of one."""
+"""Backends by name, and how errors of a backend are reported."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ full = pytest.mark.full
 
 
 def interpreted(gm, example_inputs):
-    """A forward or backward compiler that knows the size of everything, and runs node by node."""
+    """A forward or backward compiler that checks that each size is known, and runs the graph node by node."""
     assert all(isinstance(value, (FakeTensor, torch.SymInt, int)) for value in example_inputs)
     assert all("val" in node.meta for node in gm.graph.nodes if node.op == "call_function")
     return make_boxed_func(fx.Interpreter(gm).run)
@@ -93,7 +93,7 @@ def calls(gm):
 
 
 def split_and_compiled(gm, example_inputs):
-    """Half of the graph in each of two submodules, both compiled from what the nodes say of their inputs."""
+    """Half of the graph in each of two submodules, both compiled from the example values of their inputs."""
     first = set(calls(gm)[: len(calls(gm)) // 2])
     split = split_module(gm, gm, lambda node: int(node not in first), tuple_return=True)
     for name, part in list(split.named_children()):

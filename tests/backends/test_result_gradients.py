@@ -1,4 +1,4 @@
-"""What compiled graphs return requires gradients where it does in CPython, and can be differentiated as far."""
+"""Results of compiled graphs require gradients if they do in CPython, and can be differentiated as often."""
 
 from __future__ import annotations
 

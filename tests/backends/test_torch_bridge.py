@@ -16,7 +16,7 @@ from tracer.backends.calling import resolve_backend
 from tracer.backends.torch_bridge import Bridge, compile_with
 from tracer.exc import BackendCompilerFailed
 from tracer.graph.fakes.fake_tensors import FakeWorld
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 
 def graph_and_fakes(fn, *inputs):

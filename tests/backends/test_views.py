@@ -1,4 +1,4 @@
-"""Views of tensors whose layout torch's rules tell compilers wrong."""
+"""Views of results whose strides torch's rules for fake tensors give wrongly to compilers."""
 
 from __future__ import annotations
 

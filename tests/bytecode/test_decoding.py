@@ -22,8 +22,8 @@ import pytest
 
 from tracer.bytecode import instructions as decoding
 from tracer.bytecode import program
-from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.instructions import exception_table
+from tracer.bytecode.opcode_facts import FACTS
 
 MODULES = [
     ast,
@@ -177,7 +177,7 @@ def test_index_at_finds_caches_and_prefixes():
 
     decoded = program(f.__code__)
     for instruction in decoded:
-        size = 2 + 2 * DIALECT.inline_caches.get(instruction.opname, 0)
+        size = 2 + 2 * FACTS[instruction.opcode].caches
         for offset in range(instruction.offset, instruction.offset + size):
             assert decoded.index_at(offset) == instruction.index
 

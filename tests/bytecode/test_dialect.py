@@ -3,7 +3,6 @@
 import ast
 import dis
 import inspect
-import opcode
 import sys
 import textwrap
 
@@ -21,11 +20,6 @@ def test_every_dialect_has_an_opcode_map():
 
 def test_the_running_interpreter_is_as_its_dialect_says():
     assert DIALECT.version == sys.version_info[:2]
-    entries = opcode._inline_cache_entries
-    pairs = entries.items() if isinstance(entries, dict) else ((dis.opname[i], n) for i, n in enumerate(entries))
-    assert {name: count for name, count in pairs if count} == dict(DIALECT.inline_caches)
-    assert [symbol for _, symbol in opcode._nb_ops] == list(DIALECT.binary_ops)
-    assert dis.cmp_op == DIALECT.compare_ops
     saved = MAPS[f"{DIALECT.version[0]}.{DIALECT.version[1]}"]
     assert {name: number for name, number in dis.opmap.items() if number < 256} == saved["opmap"]
 
@@ -35,13 +29,8 @@ def test_a_dialect_speaks_of_opcodes_that_its_version_has(version):
     major, minor = map(int, version.split("."))
     dialect = dialect_of((major, minor))
     names = set(MAPS[version]["opmap"])
-    assert set(dialect.inline_caches) <= names
-    assert set(dialect.name_shift) <= names
-    assert dialect.null_flag | dialect.method_flag | dialect.method_loads | dialect.local_pairs <= names
     assert set(dialect.call_sequence) <= names
     assert {dialect.keyword_names_prefix, dialect.keyword_call} - {None} <= names
-    assert {spelling for pair in dialect.directed_jumps.values() for spelling in pair} <= names
-    assert dialect.final_ops - names <= {"INTERPRETER_EXIT"}
 
 
 @pytest.mark.parametrize("version", sorted(MAPS))

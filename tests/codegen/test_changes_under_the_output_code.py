@@ -1,5 +1,5 @@
-"""What another thread changes between the guards and the output code's reads: nothing has been done yet, so the program's
-own code runs. Here the output code is called without its guards, or the graph makes the change."""
+"""Another thread changes something between the check of the guards and the reads of the output code. Nothing has been done yet,
+so the program's own code runs. Here the output code is called without its guards, or the graph makes the change."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_graph_that_writes_runs_behind_all_reads() -> None:
 
 
 def test_an_error_of_replayed_effects_is_raised() -> None:
-    """A store that fails is one: what was done before it is done."""
+    """A store may raise. The effects before it stay, as in CPython."""
 
     def f(log: list[Any], d: dict[str, Any]) -> Any:
         log.append(1)

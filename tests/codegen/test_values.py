@@ -1,4 +1,4 @@
-"""What leaves the frame: values that are made in the trace are made once, and lead to one another as in CPython."""
+"""Values that leave the frame: each one that the trace made is made once, and they refer to each other as in CPython."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def alternating(argument):
 
 
 def decided(argument):
-    """Entries that a decision tells apart, made anew each time; decisions that make no sense."""
+    """Decisions between entries, which are made anew each time, and decisions with wrong arguments."""
     steps = (
         (STEP.ROOT, -1, 0),
         (STEP.ROOT, -1, 1),
@@ -98,7 +98,7 @@ def decided(argument):
 
 
 def listed(argument):
-    """Lists that hold, fail, hand over to Python, hand out, or make no sense."""
+    """Checklists that hold, that fail, that leave guards to Python, that return tensors, and with wrong arguments."""
     x = torch.ones(2)
     match = TensorMatch(((torch.Tensor, _C.dispatch_keys(x), x.dtype, "cpu", -1, False, (2,), None),))
     steps = ((STEP.ROOT, -1, 0), (STEP.ROOT, -1, 1), (STEP.ITEM, 1, 0), (STEP.CONST, -1, argument))
@@ -121,6 +121,28 @@ def listed(argument):
             except (TypeError, ValueError):
                 pass
         return lambda: None
+
+    return run
+
+
+def passed_arguments(argument):
+    """An argument in a tuple, in a dict, in neither; steps that make no sense."""
+    base = ((STEP.ROOT, -1, 0), (STEP.ROOT, -1, 1))
+    state = GlobalState(), _C.Counter(), 0, None
+    nothing = (), (), (), (), None, (), (), -1
+
+    def made(*key):
+        return _C.Checklist(2, *state, (*base, (STEP.ARGUMENT, 1, *key)), *nothing, (2,), rest=None, whole=lambda *slots: False)
+
+    check = made(("name", 0, 1))
+
+    def run():
+        for slots in (((1, argument), {}), ((), {"name": argument}), ((argument,), {}), ([argument], {}), ((), [argument])):
+            found = check(*slots)
+            assert (found == (argument,)) is (argument in slots[0][1:] or "name" in slots[1])
+        for bad in ("name", ("name", 2, 0), ("name", -1, 0), ("name", 0, -1), (0, "name", 0), ("name", 0), argument):
+            with pytest.raises(ValueError, match="step 2 is none"):
+                made(bad)
 
     return run
 
@@ -201,7 +223,7 @@ def bound_method(argument):
 
 
 def handed_on(argument):
-    """Calls that go on in C, and those about which Python is asked, because something has moved or nothing is known."""
+    """Calls that are forwarded in C, and calls for which Python is called because something has changed or nothing is known."""
     made = Forwarding(argument)
 
     def run():
@@ -216,7 +238,7 @@ def handed_on(argument):
 
 
 WAYS = [direct, miss, skipped, hooked, alternating, invalidated, varargs, failing, failing_guard, new_closures,
-        new_regions, bound_method, decided, listed, handed_on]  # fmt: skip
+        new_regions, bound_method, decided, listed, passed_arguments, handed_on]  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

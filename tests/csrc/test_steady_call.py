@@ -1,4 +1,4 @@
-"""SteadyCall: calls go on in C until something has moved that decides where they go."""
+"""SteadyCall: calls are forwarded in C until something changes that may decide where they go."""
 
 from __future__ import annotations
 

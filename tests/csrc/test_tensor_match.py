@@ -10,7 +10,7 @@ from tracer._C import TensorMatch, dispatch_keys
 
 
 def spec_of(t, **changes):
-    """What the tensor is, with named fields replaced."""
+    """The TensorSpec of a tensor, with named fields replaced."""
     sparse = t.layout is not torch.strided
     fields = {
         "cls": type(t),

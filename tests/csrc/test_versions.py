@@ -1,4 +1,4 @@
-"""Who counts the writes to a tensor."""
+"""Which tensors share a version counter, so that a write to one counts as a write to the other."""
 
 from __future__ import annotations
 

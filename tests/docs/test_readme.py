@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tracer import exc, logs
+from tracer import exc
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
@@ -15,10 +15,6 @@ def listed_after(words: str) -> set[str]:
     found = re.search(r"`([^`]*,[^`]*)`", README[README.index(words) + len(words) :])
     assert found is not None
     return {name.strip() for name in found[1].split(",")}
-
-
-def test_every_log_artifact_is_listed():
-    assert listed_after("`tracer.set_logs(guards=True)`:") == set(logs.ARTIFACTS)
 
 
 def test_every_error_is_listed():

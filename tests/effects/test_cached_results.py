@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
+import pytest
 import torch
 
+from tests.soundness.watching import Watched
 from tests.support import breaks
 from tests.support.caches import caches, listed
 from tracer.api.callables import compiled
@@ -40,17 +44,38 @@ def test_a_cached_object_is_the_same_behind_a_graph_break():
     breaks(fn, X)
 
 
-def test_a_cached_object_that_was_changed_between_calls_is_read_again():
-    def fn(x):
-        return x * listed(5)[0] * len(listed(5))
+@pytest.mark.parametrize("filled", [False, True])
+def test_the_one_object_of_a_function_without_arguments_is_read_as_it_is(filled):
+    def program():
+        @functools.cache
+        def settings():
+            return {"scale": [5]}
 
-    traced = compiled(fn, Settings(backend="eager"))
-    assert traced(X).tolist() == [5.0] * 3
+        if filled:
+            settings()
+        return settings, lambda x: x * settings()["scale"][0] * len(settings()["scale"])
+
+    (plain, plainly), (traced, fn) = program(), program()
+    watched = Watched(fn, plain=plainly, fullgraph=True)
+    watched(X)
+    for change in (
+        lambda settings: settings()["scale"].append(1),
+        lambda settings: settings()["scale"].__setitem__(0, 7),
+        lambda settings: settings().update(scale=[3]),
+        lambda settings: settings.cache_clear(),
+    ):
+        change(plain), change(traced)
+        watched(X)
+        watched(X)
+
+
+def test_an_object_that_others_have_changed_before_the_trace_is_read_as_it_is():
     listed(5)[0] = 7
+    traced = compiled(lambda x: x * listed(5)[0] * len(listed(5)), Settings(backend="eager", fullgraph=True))
     assert traced(X).tolist() == [7.0] * 3
     listed(5).append(1)
     assert traced(X).tolist() == [14.0] * 3
-    listed(5)[:] = [5]
+    listed.cache_clear()
     assert traced(X).tolist() == [5.0] * 3
     listed.cache_clear()
 

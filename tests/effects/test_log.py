@@ -1,4 +1,4 @@
-"""The log of a trace's effects: what it answers while the program goes on, and what is left of it to replay."""
+"""The log of a trace's effects: lookups in it during the trace, and what remains of it for the replay."""
 
 from __future__ import annotations
 

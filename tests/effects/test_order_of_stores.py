@@ -1,4 +1,4 @@
-"""What is stored in objects is repeated object by object: a class attribute that changes what stores do comes behind."""
+"""Stores to objects are replayed object by object: a class attribute that changes how stores behave comes last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effects of the traced program are replayed once, behind the graph, and what they read is what it was in the trace."""
+"""Effects of the traced program are replayed once, after the graph, with the values that they had in the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph that fails has changed nothing that CPython, which then runs the program, could not change again."""
+"""After a graph has failed, its inputs are as they were, so that CPython can run the program from the start."""
 
 from __future__ import annotations
 

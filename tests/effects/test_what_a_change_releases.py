@@ -1,4 +1,5 @@
-"""What a change gives up (an item, an attribute, a global) dies at the change, and finalisers run there, as in CPython."""
+"""A value that a change replaces or removes (an item, an attribute, a global) dies at the change, and finalisers run there, as in
+CPython."""
 
 from __future__ import annotations
 

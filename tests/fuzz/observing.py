@@ -179,7 +179,7 @@ class Observation:
 
 
 def _is(value: Any, classes: Any) -> bool:
-    """`isinstance` that does not ask the value: a class may have a `__getattribute__` of its own."""
+    """isinstance() by the type alone: reading `__class__` may run a `__getattribute__` of the program."""
     return issubclass(type(value), classes)
 
 

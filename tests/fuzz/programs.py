@@ -85,6 +85,32 @@ def cached(value):
     return value * 2
 
 
+@functools.lru_cache(maxsize=64)
+def cached_list(value, *more, scale=1):
+    return [value * scale, *more]
+
+
+@functools.cache
+def cached_table(key):
+    return {key: [key], "size": 1, 0: (key, None)}
+
+
+@functools.cache
+def cached_tensor(size):
+    return torch.arange(size) * 0.5
+
+
+@functools.cache
+def noted(value):
+    LOG.append(("noted", value))
+    return value + 1
+
+
+@functools.cache
+def settings():
+    return {"count": 0, "names": []}
+
+
 @functools.singledispatch
 def dispatched(value):
     return "other"

@@ -110,8 +110,8 @@ class Side:
 
 
 def _let_go(value: Any) -> None:
-    """Frames that a traceback keeps, or that they came from, let go of their locals: which frames there are is not the same
-    for traced code, so what they would have kept alive ends with the call."""
+    """Clears the locals of frames that a traceback keeps, and of their callers. Traced code has other frames than plain code, so
+    what they would have kept alive ends with the call."""
     if isinstance(value, tuple):
         for part in value:
             _let_go(part)

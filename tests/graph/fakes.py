@@ -12,7 +12,7 @@ from shapes.evaluation import evaluate
 from shapes.printing import NAMESPACE
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.graph.symbols.sym_node import SYM_TYPES
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 
 def dynamic_dims(tensor: torch.Tensor, other: torch.Tensor) -> list[DimPolicy]:

@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from shapes import ConstraintViolationError, DimConstraint, DimPolicy, ShapeEnv
 from tests.graph.fakes import guards_hold, readable, shape_at, values_of_symbols
 from tracer.graph.fakes.fake_tensors import FakeWorld, concrete, is_symbolic, symbols_in
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 S, D, DUCK = DimPolicy.STATIC, DimPolicy.DYNAMIC, DimPolicy.DUCK
 X, Y = LocalSource("x0"), LocalSource("x1")

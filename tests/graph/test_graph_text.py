@@ -39,7 +39,7 @@ def broken(x, others):
 
 
 def texts():
-    """Of all graphs of these programs, with what their nodes are told to be."""
+    """The text of all graphs of these programs, with the metadata of their nodes."""
     found = []
 
     def keep(gm, example_inputs):

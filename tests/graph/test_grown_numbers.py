@@ -1,4 +1,4 @@
-"""Numbers whose expressions double with each step of a loop are taken for what they are before they are out of hand."""
+"""Numbers whose expressions double with each step of a loop become constants before they grow too large."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tracer
 from tests.support import check_made
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.graph.symbols.shape_env_adapter import MOST_FUNCTIONS
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 X = torch.arange(3.0)
 STEPS = 40  # each of which doubles the expression

@@ -109,7 +109,7 @@ def test_what_is_proved_holds(name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_program_is_called_independent_whose_rows_are_not(name):
-    """Over programs that were written for other reasons, with two inputs: x has the rows."""
+    """Tried on programs of other tests with two inputs, of which x has the rows."""
     made = tracer.optimize("eager")(PROGRAMS[name])
     found = tracer.precompile(made, "x: B, S; y: C, S; B in 2..6; C in 2..3; S in 2..6", (torch.randn(3, 4), torch.randn(2, 4)))
     if not found.certified:

@@ -183,3 +183,50 @@ def test_sizes_marked_unbacked_are_checked_too():
         else:
             with pytest.raises(RuntimeError):
                 compiled(x)
+
+
+def kept_rows_without_dims_of_size_one(x):
+    rows = x[x[:, 0] > 0].squeeze()
+    return rows.dim(), rows + 1
+
+
+def kept_rows_without_their_dim(x):
+    rows = x[x[:, 0] > 0].squeeze(0)
+    return rows.dim(), rows + 1
+
+
+def made_of_a_number_from_data(x):
+    made = torch.zeros(int(x[:, 0].sum().item()), 3).squeeze((0, 1))
+    return made.dim(), made + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "fn",
+    [kept_rows_without_dims_of_size_one, kept_rows_without_their_dim, made_of_a_number_from_data],
+    ids=lambda fn: fn.__name__,
+)
+def test_a_dim_that_data_make_one_long_is_squeezed(fn, backend):
+    compiled = tracer.optimize(backend, dynamic=True)(fn)
+    for kept in (2, 1, 0, 3, 1):
+        x = torch.cat([torch.ones(kept, 3), torch.zeros(4 - kept, 3)])
+        expected, seen = fn(x), compiled(x)
+        assert seen[0] == expected[0]
+        assert torch.equal(seen[1], expected[1])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "arrange", [lambda rows: rows.t().flatten(), lambda rows: rows.t().contiguous()], ids=["flatten", "contiguous"]
+)
+def test_a_change_reaches_the_rows_where_data_make_the_copy_a_view(arrange, backend):
+    def f(x):
+        rows = x[x[:, 0] > 0]
+        arranged = arrange(rows)
+        arranged.add_(1)
+        return arranged, rows
+
+    compiled = tracer.optimize(backend, dynamic=True)(f)
+    for kept in (2, 1, 3, 0, 1):
+        x = torch.cat([torch.ones(kept, 3), torch.zeros(4 - kept, 3)])
+        assert all(map(torch.equal, f(x), compiled(x)))

@@ -24,7 +24,7 @@ from shapes.evaluation import evaluate
 from tests.graph.fakes import readable
 from tests.shapes.algebra_programs import examples
 from tracer.graph.fakes.fake_tensors import FakeWorld, concrete, expr_of, is_symbolic, symbols_in
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 BINARY = {
     "+": operator.add,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from shapes.printing import NAMESPACE
 from tests.shapes.algebra_programs import examples, trees
 from tracer.graph.fakes.fake_tensors import FakeWorld
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 OPERATIONS = {
     "+": operator.add,

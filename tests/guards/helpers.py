@@ -1,7 +1,7 @@
 """A frame of one local `x`, and the check of guards on it."""
 
-from tracer.guards import CheckFunctionManager
-from tracer.sources import LocalSource
+from tracer.guards.manager import CheckFunctionManager
+from tracer.sources.roots import LocalSource
 
 X = LocalSource("x")
 

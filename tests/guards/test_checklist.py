@@ -1,4 +1,4 @@
-"""What C checks of the guards, and what it leaves: on any arguments, the answer is that of all guards in Python."""
+"""Which guards C checks and which it leaves to Python: for any arguments, the answer is that of all guards checked in Python."""
 
 from __future__ import annotations
 
@@ -13,39 +13,49 @@ from hypothesis import strategies as st
 import tracer
 from tests.guards.test_decision import Holder, N, X, _argument, _tensor, frame, line
 from tests.support import check
-from tracer import _C, guards
-from tracer.sources import AttrSource, ItemSource, LocalSource, TensorSizeSource
+from tracer import _C
+from tracer.guards.base import Guard
+from tracer.guards.containers import DictKeysMatch, LengthMatch
+from tracer.guards.identity import BoolMatch, Distinct, IdMatch, NoneMatch, TypeMatch
+from tracer.guards.manager import CheckFunctionManager
+from tracer.guards.state import GlobalStateMatch
+from tracer.guards.tensors import LeafMatch, TensorMatch, tensor_spec
+from tracer.guards.values import EqualsMatch
+from tracer.sources.attributes import AttrSource
+from tracer.sources.containers import ItemSource
+from tracer.sources.roots import LocalSource
+from tracer.sources.tensors import TensorSizeSource
 
 _OBJECT = object()
-_SPEC = guards.tensor_spec(torch.ones(2, 3), {0, 1}, {0, 1})
+_SPEC = tensor_spec(torch.ones(2, 3), {0, 1}, {0, 1})
 _ON_N = [
-    *[guards.TypeMatch(N, cls) for cls in (int, float, str, bool, tuple, list, dict, Holder, torch.Tensor)],
-    *[guards.EqualsMatch(N, value) for value in (0, 1, -1, 2**70, True, None, 0.0, -0.0, 1.0, float("nan"), float("inf"), "a",
+    *[TypeMatch(N, cls) for cls in (int, float, str, bool, tuple, list, dict, Holder, torch.Tensor)],
+    *[EqualsMatch(N, value) for value in (0, 1, -1, 2**70, True, None, 0.0, -0.0, 1.0, float("nan"), float("inf"), "a",
                                                 "ab", torch.float32, (1, 2), torch.strided)],
-    guards.NoneMatch(N),
-    guards.NoneMatch(N, False),
-    guards.BoolMatch(N, False),
-    guards.IdMatch(N, len),
-    guards.EqualsMatch(ItemSource(N, 0), 1),
-    guards.EqualsMatch(ItemSource(N, -1), 2),
-    guards.EqualsMatch(ItemSource(N, "a"), 1),
-    guards.EqualsMatch(AttrSource(N, "a"), 1),
-    guards.EqualsMatch(AttrSource(N, "a"), "text"),
-    guards.IdMatch(AttrSource(N, "a"), _OBJECT),
+    NoneMatch(N),
+    NoneMatch(N, False),
+    BoolMatch(N, False),
+    IdMatch(N, len),
+    EqualsMatch(ItemSource(N, 0), 1),
+    EqualsMatch(ItemSource(N, -1), 2),
+    EqualsMatch(ItemSource(N, "a"), 1),
+    EqualsMatch(AttrSource(N, "a"), 1),
+    EqualsMatch(AttrSource(N, "a"), "text"),
+    IdMatch(AttrSource(N, "a"), _OBJECT),
 ]  # fmt: skip
 _ON_TYPED = [
-    *[(guards.TypeMatch(N, cls), guards.LengthMatch(N, n)) for cls in (list, tuple, dict) for n in range(3)],
-    *[(guards.TypeMatch(N, dict), guards.DictKeysMatch.of(N, of)) for of in ({}, {"a": 1}, {"a": 1, "b": 2}, {1: 2})],
-    (guards.TypeMatch(N, int), line("2*{0} <= 3", N)),
-    (guards.TypeMatch(N, float), line("{0} <= 1", N)),
+    *[(TypeMatch(N, cls), LengthMatch(N, n)) for cls in (list, tuple, dict) for n in range(3)],
+    *[(TypeMatch(N, dict), DictKeysMatch.of(N, of)) for of in ({}, {"a": 1}, {"a": 1, "b": 2}, {1: 2})],
+    (TypeMatch(N, int), line("2*{0} <= 3", N)),
+    (TypeMatch(N, float), line("{0} <= 1", N)),
 ]
 _ON_X = [
-    guards.TensorMatch(X, _SPEC),
-    guards.TensorMatch(X, guards.tensor_spec(torch.ones(2, 3))),
-    guards.TensorMatch(X, guards.tensor_spec(torch.nn.Parameter(torch.ones(2, 3)), {0}, {0})),
-    guards.LeafMatch(X, True),
-    guards.LeafMatch(X, False),
-    guards.Distinct((X, N)),
+    TensorMatch(X, _SPEC),
+    TensorMatch(X, tensor_spec(torch.ones(2, 3))),
+    TensorMatch(X, tensor_spec(torch.nn.Parameter(torch.ones(2, 3)), {0}, {0})),
+    LeafMatch(X, True),
+    LeafMatch(X, False),
+    Distinct((X, N)),
     *[line(text) for text in ("{0} <= 3", "{0} % 2 == 1", "2*{0} >= {1} + 1", "{0} == {1}", "{0} != 3",
                               "2 <= {0} <= 5 and {1} > 2", "{0}*{1} < 9", "{0} // 2 < 2", "({0} + {1}) % 3 != 0")],
 ]  # fmt: skip
@@ -63,10 +73,10 @@ def _values(rng: random.Random) -> tuple[Any, Any]:
 @given(st.lists(st.sampled_from([*[(guard,) for guard in _ON_N], *_ON_TYPED]), max_size=2),
        st.lists(st.sampled_from(_ON_X), max_size=4), st.booleans(), st.randoms(use_true_random=False))  # fmt: skip
 def test_the_list_says_what_all_guards_say(
-    on_n: list[tuple[guards.Guard, ...]], on_x: list[guards.Guard], tensor: bool, rng: random.Random
+    on_n: list[tuple[Guard, ...]], on_x: list[Guard], tensor: bool, rng: random.Random
 ) -> None:
-    made = [*on_x, *[guard for some in on_n for guard in some], *([guards.TensorMatch(X, _SPEC)] if tensor else [])]
-    check_fn = guards.CheckFunctionManager(made, frame.__code__, globals()).check_fn
+    made = [*on_x, *[guard for some in on_n for guard in some], *([TensorMatch(X, _SPEC)] if tensor else [])]
+    check_fn = CheckFunctionManager(made, frame.__code__, globals()).check_fn
     assert type(check_fn) is _C.Checklist
     for _ in range(25):
         args = _values(rng)
@@ -81,19 +91,19 @@ def _answer(check_fn: Any, args: tuple[Any, ...]) -> bool:
 
 
 @pytest.mark.parametrize("made", [
-    [guards.TypeMatch(N, int)], [guards.EqualsMatch(N, 3)], [guards.EqualsMatch(N, "text")], [guards.EqualsMatch(N, 1.5)],
-    [guards.TypeMatch(N, dict), guards.DictKeysMatch.of(N, {"a": 1})], [guards.TypeMatch(N, list), guards.LengthMatch(N, 2)],
-    [guards.TensorMatch(X, _SPEC), line("2 <= {0} < 9"), line("{0} % 8 == 0")], [guards.Distinct((X, N))],
-    [guards.GlobalStateMatch(_C.GlobalState())], [guards.NoneMatch(N)], [guards.LeafMatch(X, True)],
+    [TypeMatch(N, int)], [EqualsMatch(N, 3)], [EqualsMatch(N, "text")], [EqualsMatch(N, 1.5)],
+    [TypeMatch(N, dict), DictKeysMatch.of(N, {"a": 1})], [TypeMatch(N, list), LengthMatch(N, 2)],
+    [TensorMatch(X, _SPEC), line("2 <= {0} < 9"), line("{0} % 8 == 0")], [Distinct((X, N))],
+    [GlobalStateMatch(_C.GlobalState())], [NoneMatch(N)], [LeafMatch(X, True)],
 ])  # fmt: skip
-def test_what_needs_no_python_asks_none(made: list[guards.Guard]) -> None:
-    check_fn = guards.CheckFunctionManager(made, frame.__code__, globals()).check_fn
+def test_what_needs_no_python_asks_none(made: list[Guard]) -> None:
+    check_fn = CheckFunctionManager(made, frame.__code__, globals()).check_fn
     assert check_fn.rest is None
 
 
 def test_a_float_is_not_compared_as_an_int() -> None:
-    made = [guards.TypeMatch(N, float), line("{0} <= 1", N)]
-    check_fn = guards.CheckFunctionManager(made, frame.__code__, globals()).check_fn
+    made = [TypeMatch(N, float), line("{0} <= 1", N)]
+    check_fn = CheckFunctionManager(made, frame.__code__, globals()).check_fn
     assert check_fn.rest is not None
     assert check_fn(None, 0.5) is True and check_fn(None, 1.5) is False
 
@@ -105,7 +115,7 @@ def test_the_slot_of_another_class_is_not_read() -> None:
     class Other:
         a = Slotted.b  # a descriptor that refuses its instances
 
-    check_fn = guards.CheckFunctionManager([guards.EqualsMatch(AttrSource(N, "a"), 1)], frame.__code__, globals()).check_fn
+    check_fn = CheckFunctionManager([EqualsMatch(AttrSource(N, "a"), 1)], frame.__code__, globals()).check_fn
     assert _answer(check_fn, (None, Other())) is False
     filled = Slotted()
     filled.a = 1
@@ -114,8 +124,8 @@ def test_the_slot_of_another_class_is_not_read() -> None:
 
 def test_what_is_handed_out_is_what_was_checked() -> None:
     paths = (ItemSource(N, "w"), AttrSource(X, "a"))
-    made = [guards.TensorMatch(path, _SPEC) for path in paths]
-    check_fn = guards.CheckFunctionManager(made, frame.__code__, globals(), fetched=paths).check_fn
+    made = [TensorMatch(path, _SPEC) for path in paths]
+    check_fn = CheckFunctionManager(made, frame.__code__, globals(), fetched=paths).check_fn
     w, a = torch.ones(2, 2), torch.zeros(5, 1)
     handed = check_fn(Holder(a), {"w": w})
     assert len(handed) == 2 and handed[0] is w and handed[1] is a
@@ -151,8 +161,8 @@ def test_a_key_that_hashes_in_python_is_not_asked() -> None:
 
     mapping = {Key("b"): 1}
     asked.clear()
-    made = [guards.TypeMatch(N, dict), guards.DictKeysMatch.of(N, {"a": 1})]
-    assert guards.CheckFunctionManager(made, frame.__code__, globals()).check_fn(None, mapping) is False
+    made = [TypeMatch(N, dict), DictKeysMatch.of(N, {"a": 1})]
+    assert CheckFunctionManager(made, frame.__code__, globals()).check_fn(None, mapping) is False
     assert not asked
 
 
@@ -167,8 +177,8 @@ def test_inputs_below_arguments_reach_the_graph_as_they_are_at_the_call() -> Non
 
 def test_sizes_are_read_of_the_tensors_of_the_call() -> None:
     sizes = (TensorSizeSource(ItemSource(N, 0), 1), TensorSizeSource(X, 0))
-    made = [guards.TensorMatch(ItemSource(N, 0), _SPEC), guards.TensorMatch(X, _SPEC), line("{0} == 2*{1}", *sizes)]
-    check_fn = guards.CheckFunctionManager(made, frame.__code__, globals()).check_fn
+    made = [TensorMatch(ItemSource(N, 0), _SPEC), TensorMatch(X, _SPEC), line("{0} == 2*{1}", *sizes)]
+    check_fn = CheckFunctionManager(made, frame.__code__, globals()).check_fn
     assert check_fn.rest is None
     assert check_fn(torch.ones(2, 1), (torch.ones(3, 4),)) is True
     assert check_fn(torch.ones(2, 1), (torch.ones(4, 3),)) is False
@@ -193,7 +203,7 @@ def test_numbers_of_tensors_run_no_torch_function() -> None:
 
 
 def test_the_closure_is_read_behind_the_arguments() -> None:
-    from tracer.sources import FreeVarSource
+    from tracer.sources.roots import FreeVarSource
 
     def make(value: Any) -> Any:
         def inner(x: Any) -> Any:
@@ -202,8 +212,8 @@ def test_the_closure_is_read_behind_the_arguments() -> None:
         return inner
 
     inner = make(3)
-    check_fn = guards.CheckFunctionManager(
-        [guards.EqualsMatch(FreeVarSource("value"), 3), guards.TypeMatch(LocalSource("x"), int)], inner.__code__, globals()
+    check_fn = CheckFunctionManager(
+        [EqualsMatch(FreeVarSource("value"), 3), TypeMatch(LocalSource("x"), int)], inner.__code__, globals()
     ).check_fn
     assert check_fn.rest is None
     assert check_fn(1, inner.__closure__) is True

@@ -1,4 +1,4 @@
-"""Local classes that live across a graph break: another class at each call, which is told by what it is made of."""
+"""Local classes that live across a graph break: each call makes another class, and guards compare its bases and contents."""
 
 import abc
 import collections.abc
@@ -6,9 +6,9 @@ import enum
 
 import torch
 
-from tracer import guards
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
+from tracer.guards.class_shape import ClassTemplate
 
 
 def outside(value=None):
@@ -156,7 +156,7 @@ def test_templates():
 
         return type("Made", (base,), {"method": method, "prop": property(method), "value": value, **names})
 
-    template = guards.ClassTemplate(make())
+    template = ClassTemplate(make())
     assert template.fits(make()) and template.fits(make(value=2))
     others = (make(dict), make(value="a"), make(more=1), make(method=len), make(prop=property(len)), make(__slots__=()), 1, dict)
     assert not any(map(template.fits, others))

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.guards.helpers import X, holds, manager_of
-from tracer.guards import BoolMatch, EqualsMatch, NoneMatch, is_guardable_constant
-from tracer.sources import ItemSource
+from tracer.guards.constants import is_guardable_constant
+from tracer.guards.identity import BoolMatch, NoneMatch
+from tracer.guards.values import EqualsMatch
+from tracer.sources.containers import ItemSource
 
 
 class Colour(enum.Enum):

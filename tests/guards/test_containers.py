@@ -10,25 +10,14 @@ import torch
 
 from tests.guards.helpers import X, agreed, holds, manager_of
 from tests.test_sources import Hostile, HostileDict, HostileKey, HostileList, Slotted
-from tracer.guards import (
-    ClassHasAttr,
-    DictContains,
-    DictKeysMatch,
-    EqualsMatch,
-    HasAttr,
-    LengthMatch,
-    NotInGlobals,
-    SetMatch,
-    TypeMatch,
-)
-from tracer.sources import (
-    AttrSource,
-    DictKeySource,
-    FunctionGlobalsSource,
-    GlobalSource,
-    ItemSource,
-    ModuleGlobalsSource,
-)
+from tracer.guards.attributes import ClassHasAttr, HasAttr
+from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch
+from tracer.guards.identity import TypeMatch
+from tracer.guards.values import EqualsMatch
+from tracer.sources.attributes import AttrSource
+from tracer.sources.containers import DictKeySource, ItemSource
+from tracer.sources.functions import FunctionGlobalsSource
+from tracer.sources.roots import GlobalSource, ModuleGlobalsSource
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The decision over entries leaves out none that holds: the choice is that of trying all of them, the last hit first."""
+"""The decision over entries never leaves out one that holds: it chooses as trying all of them would, the last hit first."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ from hypothesis import strategies as st
 
 import tracer
 from tests.csrc.entries import entry, fresh
-from tracer import guards
 from tracer._C import WORD
 from tracer.guards import decision as deciding
-from tracer.guards.decision import LEAST, MOST, Feature, Word
+from tracer.guards.base import Guard
+from tracer.guards.containers import LengthMatch
+from tracer.guards.decision import LEAST, MOST, Feature, Word, decide
+from tracer.guards.identity import BoolMatch, NoneMatch, TypeMatch
+from tracer.guards.manager import CheckFunctionManager
+from tracer.guards.shapes import ShapeLine
+from tracer.guards.tensors import TensorMatch, tensor_spec
+from tracer.guards.values import EqualsMatch
 from tracer.runtime.guarded_code import decision_among
-from tracer.sources import AttrSource, ItemSource, LocalSource, TensorSizeSource
+from tracer.sources.attributes import AttrSource
+from tracer.sources.containers import ItemSource
+from tracer.sources.roots import LocalSource
+from tracer.sources.tensors import TensorSizeSource
 
 X, N = LocalSource("x"), LocalSource("n")
 
@@ -28,17 +37,17 @@ X, N = LocalSource("x"), LocalSource("n")
 def frame(x: Any, n: Any) -> None: ...
 
 
-def line(template: str, *labels: Any) -> guards.ShapeLine:
+def line(template: str, *labels: Any) -> ShapeLine:
     """Of the sizes of x."""
     sizes = TensorSizeSource(X, 0), TensorSizeSource(X, 1)
-    return guards.ShapeLine(template, labels or sizes[: 1 + ("{1}" in template)])
+    return ShapeLine(template, labels or sizes[: 1 + ("{1}" in template)])
 
 
-def decision_over(per_entry: list[list[guards.Guard]]) -> tuple[Any, list[Any]]:
-    managers = [guards.CheckFunctionManager(made, frame.__code__, globals()) for made in per_entry]
+def decision_over(per_entry: list[list[Guard]]) -> tuple[Any, list[Any]]:
+    managers = [CheckFunctionManager(made, frame.__code__, globals()) for made in per_entry]
     entries = tuple([types.SimpleNamespace(manager=manager) for manager in managers])
     tests = [deciding.tests_of(manager.guards) for manager in managers]
-    return guards.decide(entries, tests, frame.__code__, globals()), list(entries)
+    return decide(entries, tests, frame.__code__, globals()), list(entries)
 
 
 def held(entry: Any, *args: Any) -> bool:
@@ -94,22 +103,22 @@ _COMPARED = st.builds("{}*{{0}} {} {}*{{1}} + {}".format, st.integers(-2, 2),
                       st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), st.integers(-2, 2), st.integers(-4, 8))  # fmt: skip
 _REMAINDERS = st.builds("({{0}} + {}*{{1}}) % {} {} {}".format, st.integers(-2, 2), st.integers(1, 4),
                         st.sampled_from(["==", "!=", "<", ">="]), st.integers(-1, 4))  # fmt: skip
-_TENSOR = guards.TensorMatch(X, guards.tensor_spec(torch.ones(2, 2), {0, 1}, None)._replace(strides=None))
+_TENSOR = TensorMatch(X, tensor_spec(torch.ones(2, 2), {0, 1}, None)._replace(strides=None))
 _VALUES = st.sampled_from([0, 1, 2, -1, 2**70, True, False, None, 0.0, -0.0, 1.0, float("nan"), "a", "ab", torch.float32, (1, 2)])
 
 
-def _of_n(value: Any) -> guards.Guard:
-    return guards.EqualsMatch(N, value)
+def _of_n(value: Any) -> Guard:
+    return EqualsMatch(N, value)
 
 
 _GUARDS = st.one_of(
     _VALUES.map(_of_n),
-    st.sampled_from([guards.TypeMatch(N, cls) for cls in (int, float, str, tuple, list, dict)]),
-    st.integers(0, 2).map(lambda length: guards.LengthMatch(N, length)),
-    st.sampled_from([guards.NoneMatch(N), guards.NoneMatch(N, False), guards.BoolMatch(N, True)]),
-    st.integers(0, 2).map(lambda value: guards.EqualsMatch(ItemSource(N, 0), value)),
-    st.integers(0, 2).map(lambda value: guards.EqualsMatch(ItemSource(N, "a"), value)),
-    st.integers(0, 2).map(lambda value: guards.EqualsMatch(AttrSource(N, "a"), value)),
+    st.sampled_from([TypeMatch(N, cls) for cls in (int, float, str, tuple, list, dict)]),
+    st.integers(0, 2).map(lambda length: LengthMatch(N, length)),
+    st.sampled_from([NoneMatch(N), NoneMatch(N, False), BoolMatch(N, True)]),
+    st.integers(0, 2).map(lambda value: EqualsMatch(ItemSource(N, 0), value)),
+    st.integers(0, 2).map(lambda value: EqualsMatch(ItemSource(N, "a"), value)),
+    st.integers(0, 2).map(lambda value: EqualsMatch(AttrSource(N, "a"), value)),
 )
 
 
@@ -136,7 +145,7 @@ def _tensor(rng: random.Random) -> Any:
              max_size=9),
     st.randoms(use_true_random=False),
 )  # fmt: skip
-def test_no_entry_that_holds_is_left_out(drawn: list[tuple[list[str], list[guards.Guard]]], rng: random.Random) -> None:
+def test_no_entry_that_holds_is_left_out(drawn: list[tuple[list[str], list[Guard]]], rng: random.Random) -> None:
     per_entry = [[_TENSOR, *[line(text) for text in texts], *of_n] for texts, of_n in drawn]
     decision, entries = decision_over(per_entry)
     for _ in range(40):
@@ -181,14 +190,12 @@ def test_many_entries_of_one_constant_leave_one_to_try() -> None:
 
 
 def test_among_entries_that_hold_the_last_hit_is_chosen() -> None:
-    """As a list that moves what was hit to its front would: checked against such a list."""
+    """Compared with a list of entries that moves each hit to its front."""
     rng = random.Random(1)
     ranges = [sorted(rng.sample(range(20), 2)) for _ in range(12)]
     made: list[Any] = []
     for low, high in ranges:
-        manager = guards.CheckFunctionManager(
-            [guards.TypeMatch(N, int), line(f"{low} <= {{0}} <= {high}", N)], frame.__code__, globals()
-        )
+        manager = CheckFunctionManager([TypeMatch(N, int), line(f"{low} <= {{0}} <= {high}", N)], frame.__code__, globals())
         made.append(entry(lambda x, n: n, manager.check_fn))
         made[-1].guarded_code = types.SimpleNamespace(manager=manager)
     waiting = list(made)
@@ -227,7 +234,7 @@ def overlapping(count: int, rng: random.Random) -> list[list[str]]:
 
 @pytest.mark.parametrize("shapes", [2_000, pytest.param(1_000_000, marks=pytest.mark.full)])
 def test_many_entries_choose_as_trying_them_in_turn_would(shapes: int) -> None:
-    """64 overlapping entries against arrays: the first that holds of a list that moves what was hit to its front."""
+    """64 overlapping entries, compared with NumPy: the first entry that holds, of a list that moves each hit to its front."""
     rng = random.Random(2)
     guarded = overlapping(64, rng)
     draw = np.random.default_rng(2)
@@ -238,7 +245,7 @@ def test_many_entries_choose_as_trying_them_in_turn_would(shapes: int) -> None:
     function = fresh(frame)
     made = []
     for number, texts in enumerate(guarded):
-        manager = guards.CheckFunctionManager([_TENSOR, *map(line, texts)], frame.__code__, globals())
+        manager = CheckFunctionManager([_TENSOR, *map(line, texts)], frame.__code__, globals())
         made.append(entry(eval(f"lambda x, n: {number}"), manager.check_fn, globals=function.__globals__))
         made[-1].guarded_code = types.SimpleNamespace(manager=manager)
         region.install(function.__code__, function.__globals__, made[-1])
@@ -283,19 +290,19 @@ def steps_of(nodes: tuple[Any, ...]) -> tuple[int, int]:
     return below(len(nodes) - 1)
 
 
-def by_constant(count: int) -> tuple[list[list[guards.Guard]], list[tuple[Any, Any]]]:
-    return [[guards.EqualsMatch(N, value)] for value in range(count)], [(None, value) for value in range(count)]
+def by_constant(count: int) -> tuple[list[list[Guard]], list[tuple[Any, Any]]]:
+    return [[EqualsMatch(N, value)] for value in range(count)], [(None, value) for value in range(count)]
 
 
-def by_size(count: int) -> tuple[list[list[guards.Guard]], list[tuple[Any, Any]]]:
-    made: list[list[guards.Guard]] = [[_TENSOR, line(f"{{0}} == {value}")] for value in range(count)]
+def by_size(count: int) -> tuple[list[list[Guard]], list[tuple[Any, Any]]]:
+    made: list[list[Guard]] = [[_TENSOR, line(f"{{0}} == {value}")] for value in range(count)]
     return made, [(torch.empty(value, 2), None) for value in range(count)]
 
 
-def by_region(count: int) -> tuple[list[list[guards.Guard]], list[tuple[Any, Any]]]:
+def by_region(count: int) -> tuple[list[list[Guard]], list[tuple[Any, Any]]]:
     """Bands of one size, each with four classes of the other."""
     regions = [(low, rest) for low in range(1, 2 * count, 8) for rest in range(4)]
-    made: list[list[guards.Guard]] = [
+    made: list[list[Guard]] = [
         [_TENSOR, line(f"{low} <= {{0}} <= {low + 7}"), line(f"{{1}} % 4 == {rest}")] for low, rest in regions
     ]
     return made, [(torch.empty(low + rest, 8 + rest), None) for low, rest in regions]
@@ -303,14 +310,14 @@ def by_region(count: int) -> tuple[list[list[guards.Guard]], list[tuple[Any, Any
 
 @pytest.mark.parametrize("kind", [by_constant, by_size, by_region])
 def test_among_64_entries_each_lookup_asks_one(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it costs beside: a few words of the arguments, and a binary search in each."""
+    """Besides, a lookup reads a few words of the arguments and makes a binary search for each."""
     per_entry, calls = kind(64)
     assert len(per_entry) == len(calls) == 64
     asked: list[int] = []
     region = tracer._C.Region(lambda region, function, args: None, decision_among)
     function = fresh(frame)
     for number, made in enumerate(per_entry):
-        manager = guards.CheckFunctionManager(made, frame.__code__, globals())
+        manager = CheckFunctionManager(made, frame.__code__, globals())
         counting = entry(eval(f"lambda x, n: {number}"), lambda x, n, check=manager.check_fn, number=number: (
             asked.append(number) or check(x, n)), globals=function.__globals__)  # fmt: skip
         counting.guarded_code = types.SimpleNamespace(manager=manager)

@@ -1,4 +1,4 @@
-"""Parameters that check_fn has found are handed to the cached code."""
+"""Parameters that check_fn has read are passed to the cached code."""
 
 import gc
 import weakref

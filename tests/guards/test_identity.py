@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from tests.guards.helpers import X, agreed, frame, holds, manager_of
-from tracer.guards import (
-    CheckFunctionManager,
+from tracer.guards.identity import (
     ClassAttrMatch,
     CodeMatch,
     Distinct,
@@ -21,7 +20,11 @@ from tracer.guards import (
     TypeMatch,
     WeakrefAlive,
 )
-from tracer.sources import ClosureCellSource, GlobalSource, ItemSource, LocalSource, TypeLookupSource, TypeSource
+from tracer.guards.manager import CheckFunctionManager
+from tracer.sources.attributes import TypeLookupSource, TypeSource
+from tracer.sources.containers import ItemSource
+from tracer.sources.functions import ClosureCellSource
+from tracer.sources.roots import GlobalSource, LocalSource
 
 A, B, C = map(LocalSource, "abc")
 

@@ -1,4 +1,4 @@
-"""A kind of guard or source is one class: whatever checks, reads, tells apart or explains follows from what it declares."""
+"""A kind of guard or source is one class: its checks, reads and text, and its part in decisions, follow from what it declares."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import pytest
 
 from tests.guards.helpers import X, agreed, frame, manager_of
 from tests.test_sources import CASES, IDS, HostileList, StackMachine, read_by_check_fn, root_frame, same, values_of
-from tracer import _C, guards
+from tracer import _C
 from tracer.guards import checklist, decision, implication, reading, steady
 from tracer.guards.base import Guard, Mismatch, guard_kind, shown
 from tracer.guards.demands import Demand, Length
+from tracer.guards.identity import TypeMatch
 from tracer.guards.implication import implied_beside_shapes
+from tracer.guards.manager import CheckFunctionManager
 from tracer.guards.reading import Steps, readable
-from tracer.sources import AttrSource, ItemSource, Source, TypeSource, source_kind, steps
+from tracer.guards.values import EqualsMatch
+from tracer.sources import steps
+from tracer.sources.attributes import AttrSource, TypeSource
+from tracer.sources.base import Source, source_kind
+from tracer.sources.containers import ItemSource
 
 
 @guard_kind
@@ -81,7 +87,7 @@ def test_a_new_kind_of_guard_is_checked_by_its_text_and_explained() -> None:
 
 
 def test_a_new_kind_of_guard_is_on_the_list_that_c_goes_through() -> None:
-    manager = manager_of(guards.TypeMatch(VALUE, list), LENGTHS)
+    manager = manager_of(TypeMatch(VALUE, list), LENGTHS)
     assert type(manager.check_fn) is _C.Checklist and manager.check_fn.rest is None
     for value in [*INSIDE, *OUTSIDE]:
         assert agreed(manager, Holder(value)) is (value in INSIDE)
@@ -102,14 +108,14 @@ def test_a_new_kind_of_guard_is_not_asked_again_while_nothing_moves(monkeypatch:
 
 def test_a_new_kind_of_guard_tells_entries_apart() -> None:
     per_entry = [[LengthBetween(X, 0, 1)], [LengthBetween(X, 2, 3)], [LengthBetween(X, 3, 9)]]
-    decided = guards.decide(("a", "b", "c"), [guards.tests_of(each) for each in per_entry], frame.__code__, globals())
+    decided = decision.decide(("a", "b", "c"), [decision.tests_of(each) for each in per_entry], frame.__code__, globals())
     assert [decided.candidates([0] * count) for count in (0, 2, 3, 4, 10)] == [("a",), ("b",), ("b", "c"), ("c",), ()]
 
 
 def test_a_new_kind_of_guard_follows_from_itself_alone() -> None:
     assert implied_beside_shapes([LENGTHS], [LengthBetween(VALUE, 2, 3)])
     assert not implied_beside_shapes([LENGTHS], [LengthBetween(VALUE, 2, 4)])
-    assert implied_beside_shapes([guards.EqualsMatch(VALUE, 5)], [guards.TypeMatch(VALUE, int)])
+    assert implied_beside_shapes([EqualsMatch(VALUE, 5)], [TypeMatch(VALUE, int)])
 
 
 def test_a_kind_that_is_checked_in_its_own_way_is_left_to_python() -> None:
@@ -118,7 +124,7 @@ def test_a_kind_that_is_checked_in_its_own_way_is_left_to_python() -> None:
         def check(self, code: Any) -> str | None:
             return f"len({code.read(self.source)}) != 5"
 
-    manager = manager_of(guards.TypeMatch(X, list), NotFive(X, 2, 3))
+    manager = manager_of(TypeMatch(X, list), NotFive(X, 2, 3))
     assert manager.check_fn.rest is not None  # type: ignore[attr-defined]
     assert manager.check_fn([1]) is True and manager.check_fn([0] * 5) is False
 
@@ -140,7 +146,7 @@ def test_a_new_kind_of_source_is_read_in_all_ways(owner: Holder) -> None:
 
 def test_a_guard_on_a_new_kind_of_source_is_checked_in_c_and_explained() -> None:
     source = OfClassSource(X, "sizes")
-    manager = manager_of(guards.TypeMatch(source, list), LengthBetween(source, 1, 3))
+    manager = manager_of(TypeMatch(source, list), LengthBetween(source, 1, 3))
     assert manager.check_fn.rest is None  # type: ignore[attr-defined]
     assert agreed(manager, Holder()) and not agreed(manager, Longer())
     failure = manager.explain((Longer(),))
@@ -152,7 +158,7 @@ def test_a_guard_on_a_new_kind_of_source_is_checked_in_c_and_explained() -> None
 
 def walked(source: Source, x: Any) -> Any:
     """The value to which a list in C leads."""
-    return guards.CheckFunctionManager([], root_frame.__code__, root_frame.__globals__, fetched=(source,)).check_fn(x)[0]
+    return CheckFunctionManager([], root_frame.__code__, root_frame.__globals__, fetched=(source,)).check_fn(x)[0]
 
 
 def recorded(source: Source, x: Any) -> Any:
@@ -185,7 +191,7 @@ def test_most_kinds_of_sources_are_read_in_c() -> None:
 
 
 def test_an_index_that_no_list_has_leads_nowhere_in_c() -> None:
-    manager = manager_of(guards.TypeMatch(X, list), guards.TypeMatch(ItemSource(X, 2**70), int))
+    manager = manager_of(TypeMatch(X, list), TypeMatch(ItemSource(X, 2**70), int))
     assert manager.check_fn([1, 2]) is not True
 
 

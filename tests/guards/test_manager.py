@@ -10,33 +10,28 @@ import torch
 from tests.guards.helpers import X, agreed, frame, manager_of, run
 from tests.support import collect_garbage
 from tests.support.processes import run_python
-from tracer import guards as kinds
-from tracer.guards import (
-    CheckFunctionManager,
-    DictKeysMatch,
+from tracer.guards.attributes import ClassHasAttr, HasAttr
+from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch
+from tracer.guards.identity import (
+    BoolMatch,
+    CodeMatch,
     Distinct,
-    EqualsMatch,
     FunctionMatch,
     IdMatch,
-    LengthMatch,
-    NotInGlobals,
+    NoneMatch,
     SameObject,
-    ShapeLine,
-    TensorMatch,
     TypeMatch,
-    argument_slots,
-    tensor_spec,
+    WeakrefAlive,
 )
+from tracer.guards.manager import CheckFunctionManager
+from tracer.guards.reading import argument_slots
+from tracer.guards.shapes import ShapeLine
+from tracer.guards.tensors import MarksMatch, TensorMatch, tensor_spec
+from tracer.guards.values import EqualsMatch
 from tracer.locations import UserLocation
-from tracer.sources import (
-    AttrSource,
-    CellSource,
-    FreeVarSource,
-    GlobalSource,
-    ItemSource,
-    LocalSource,
-    TypeSource,
-)
+from tracer.sources.attributes import AttrSource, TypeSource
+from tracer.sources.containers import ItemSource
+from tracer.sources.roots import CellSource, FreeVarSource, GlobalSource, LocalSource
 
 
 def test_the_reference_example_of_a_list_of_strings():
@@ -235,11 +230,11 @@ def test_no_guard_runs_code_of_a_hostile_value():
             EqualsMatch(source, (1, 2)), EqualsMatch(source, 0.0), EqualsMatch(source, slice(1)),
             EqualsMatch(source, torch.device("cpu")), EqualsMatch(source, frozenset({1})),
             EqualsMatch(source, range(2)), LengthMatch(source, 1),
-            DictKeysMatch(source, ("k",)), DictKeysMatch(source, (1,), ordered_dict=True), kinds.SetMatch(source, {1}),
-            kinds.DictContains(source, "k"), kinds.HasAttr(source, "own"), kinds.ClassHasAttr(source, "own"),
-            kinds.NoneMatch(source), kinds.BoolMatch(source, True), kinds.WeakrefAlive(source),
-            kinds.CodeMatch(source, frame),
-                kinds.MarksMatch.of("_marks", {source: {}}, SimpleNamespace(count=1), 0), SameObject(source, X),
+            DictKeysMatch(source, ("k",)), DictKeysMatch(source, (1,), ordered_dict=True), SetMatch(source, {1}),
+            DictContains(source, "k"), HasAttr(source, "own"), ClassHasAttr(source, "own"),
+            NoneMatch(source), BoolMatch(source, True), WeakrefAlive(source),
+            CodeMatch(source, frame),
+                MarksMatch.of("_marks", {source: {}}, SimpleNamespace(count=1), 0), SameObject(source, X),
             Distinct((source, X)), TensorMatch(source, tensor_spec(torch.ones(1))),
         ]  # fmt: skip
         for guard in guards:

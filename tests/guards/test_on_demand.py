@@ -8,11 +8,13 @@ import torch
 
 import tracer
 from tests.guards.helpers import X, manager_of
-from tracer import guards
 from tracer.guards import on_demand
 from tracer.guards.code import GroupPrinter
+from tracer.guards.identity import NoneMatch, TypeMatch
 from tracer.guards.on_demand import OnDemand, Packed
-from tracer.sources import AttrSource, ModuleGlobalsSource
+from tracer.guards.values import EqualsMatch
+from tracer.sources.attributes import AttrSource
+from tracer.sources.roots import ModuleGlobalsSource
 
 NAMES = [f"name{index}" for index in range(8)]
 
@@ -51,7 +53,7 @@ def test_the_text_of_groups_is_not_printed_by_a_trace(monkeypatch):
 
 
 def test_groups_that_are_printed_late_look_where_the_trace_looked(module, monkeypatch):
-    made = manager_of(*[guards.EqualsMatch(ModuleGlobalsSource(module.__name__, name), 1) for name in NAMES])
+    made = manager_of(*[EqualsMatch(ModuleGlobalsSource(module.__name__, name), 1) for name in NAMES])
     other = types.ModuleType(module.__name__)
     vars(other).update(vars(module))
     monkeypatch.setitem(sys.modules, module.__name__, other)
@@ -62,8 +64,7 @@ def test_groups_that_are_printed_late_look_where_the_trace_looked(module, monkey
 
 def test_guards_of_another_entry_are_printed_in_place_of_equal_ones():
     first, second = [
-        manager_of(*[guards.NoneMatch(AttrSource(X, name)) for name in NAMES], guards.TypeMatch(X, types.SimpleNamespace))
-        for _ in range(2)
+        manager_of(*[NoneMatch(AttrSource(X, name)) for name in NAMES], TypeMatch(X, types.SimpleNamespace)) for _ in range(2)
     ]
     second.share(first)
     [of_first], [of_second] = first._printers, second._printers

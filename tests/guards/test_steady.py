@@ -1,4 +1,5 @@
-"""Groups of guards that are answered for by versions: whatever changes on the way is noticed, and nothing is kept alive."""
+"""Groups of guards that are known to hold by versions of dicts and types: any change on the way is noticed, and nothing is kept
+alive."""
 
 import gc
 import weakref

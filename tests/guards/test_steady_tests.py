@@ -1,4 +1,4 @@
-"""What C asks of a group of guards where something has moved: on any values, the answer is that of the guards in Python."""
+"""The tests that C makes for a group of guards after a change: for any values, the answer is that of the guards in Python."""
 
 import collections
 import copy
@@ -10,19 +10,27 @@ import torch
 
 import tracer
 from tests.guards.helpers import X, frame, manager_of
-from tracer import _C, guards
+from tracer import _C
+from tracer.guards.attributes import ClassHasAttr, HasAttr
+from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, LengthMatch, SetMatch
+from tracer.guards.identity import (
+    BoolMatch,
+    ClassAttrMatch,
+    CodeMatch,
+    Distinct,
+    FunctionMatch,
+    IdMatch,
+    NoneMatch,
+    SameObject,
+    TypeMatch,
+)
 from tracer.guards.on_demand import OnDemand
 from tracer.guards.steady import Grouping
-from tracer.sources import (
-    AttrSource,
-    CellContentsSource,
-    CodeSource,
-    DefaultSource,
-    InstanceDictSource,
-    ItemSource,
-    TypeLookupSource,
-    TypeSource,
-)
+from tracer.guards.tensors import TensorMatch, tensor_spec
+from tracer.guards.values import EqualsMatch
+from tracer.sources.attributes import AttrSource, InstanceDictSource, TypeLookupSource, TypeSource
+from tracer.sources.containers import ItemSource
+from tracer.sources.functions import CellContentsSource, CodeSource, DefaultSource
 
 
 class Holder:
@@ -64,91 +72,91 @@ OBJECT = object()
 TENSOR = torch.ones(2)
 # what the guards demand of `x.value`: guards, values for which they hold, and for which they do not
 KINDS = {
-    "type": ([guards.TypeMatch(VALUE, list)], [[], [1]], [(), None, Derived()]),
-    "type of a class": ([guards.TypeMatch(VALUE, Holder)], [Holder()], [Derived(), Holder, 3]),
-    "identity": ([guards.IdMatch(VALUE, OBJECT)], [OBJECT], [object(), None]),
-    "function": ([guards.FunctionMatch(VALUE, doubled)], [doubled], [tripled, len]),
-    "code": ([guards.CodeMatch.of(VALUE, doubled)], [doubled, types.FunctionType(doubled.__code__, {})], [tripled]),
-    "none": ([guards.NoneMatch(VALUE)], [None], [0, False]),
-    "not none": ([guards.NoneMatch(VALUE, False)], [0, [], OBJECT], [None]),
-    "bool": ([guards.BoolMatch(VALUE, True)], [True], [False, 1]),
-    "constant bool": ([guards.EqualsMatch(VALUE, True)], [True], [False, 1]),
-    "int": ([guards.EqualsMatch(VALUE, 2**70)], [2**70, int("1180591620717411303424")], [2**70 + 1, 1.0, "a"]),
-    "small int": ([guards.EqualsMatch(VALUE, 1)], [1], [True, 1.0, 2]),
-    "float": ([guards.EqualsMatch(VALUE, 1.5)], [float("1.5")], [1.25, 1, NAN]),
-    "zero": ([guards.EqualsMatch(VALUE, 0.0)], [float("0.0")], [-0.0, 0, False]),
-    "text": ([guards.EqualsMatch(VALUE, "text")], ["text", "".join(["te", "xt"])], ["Text", b"text", ""]),
-    "bytes": ([guards.EqualsMatch(VALUE, b"ab")], [b"ab", bytes([97, 98])], [b"ac", "ab"]),
+    "type": ([TypeMatch(VALUE, list)], [[], [1]], [(), None, Derived()]),
+    "type of a class": ([TypeMatch(VALUE, Holder)], [Holder()], [Derived(), Holder, 3]),
+    "identity": ([IdMatch(VALUE, OBJECT)], [OBJECT], [object(), None]),
+    "function": ([FunctionMatch(VALUE, doubled)], [doubled], [tripled, len]),
+    "code": ([CodeMatch.of(VALUE, doubled)], [doubled, types.FunctionType(doubled.__code__, {})], [tripled]),
+    "none": ([NoneMatch(VALUE)], [None], [0, False]),
+    "not none": ([NoneMatch(VALUE, False)], [0, [], OBJECT], [None]),
+    "bool": ([BoolMatch(VALUE, True)], [True], [False, 1]),
+    "constant bool": ([EqualsMatch(VALUE, True)], [True], [False, 1]),
+    "int": ([EqualsMatch(VALUE, 2**70)], [2**70, int("1180591620717411303424")], [2**70 + 1, 1.0, "a"]),
+    "small int": ([EqualsMatch(VALUE, 1)], [1], [True, 1.0, 2]),
+    "float": ([EqualsMatch(VALUE, 1.5)], [float("1.5")], [1.25, 1, NAN]),
+    "zero": ([EqualsMatch(VALUE, 0.0)], [float("0.0")], [-0.0, 0, False]),
+    "text": ([EqualsMatch(VALUE, "text")], ["text", "".join(["te", "xt"])], ["Text", b"text", ""]),
+    "bytes": ([EqualsMatch(VALUE, b"ab")], [b"ab", bytes([97, 98])], [b"ac", "ab"]),
     "tuple": (
-        [guards.EqualsMatch(VALUE, (1, ("a", 2.0), None))],
+        [EqualsMatch(VALUE, (1, ("a", 2.0), None))],
         [(1, ("".join("a"), float("2.0")), None)],
         [(1, ("a", -2.0), None), (1, ("a", 2.0)), [1, ("a", 2.0), None], (True, ("a", 2.0), None), Pair((1, ("a", 2.0), None))],
     ),
-    "enum member": ([guards.EqualsMatch(VALUE, Color.RED)], [Color.RED], [Color.BLUE, 1]),
-    "dtype": ([guards.EqualsMatch(VALUE, torch.float32)], [torch.float32], [torch.float64, None]),
+    "enum member": ([EqualsMatch(VALUE, Color.RED)], [Color.RED], [Color.BLUE, 1]),
+    "dtype": ([EqualsMatch(VALUE, torch.float32)], [torch.float32], [torch.float64, None]),
     "length": (
-        [guards.LengthMatch(VALUE, 2)],
+        [LengthMatch(VALUE, 2)],
         [[1, 2], (3, 4), {1: 2, 3: 4}, "ab", b"ab", Keyed(a=1, b=2)],
         [[], (1,), {}, "abc"],
     ),
-    "at least so long": ([guards.DictLengthReaches(VALUE, 2, True)], [{1: 2, 3: 4}, dict.fromkeys("abc")], [{}, {1: 2}]),
-    "less long": ([guards.DictLengthReaches(VALUE, 2, False)], [{}, {1: 2}], [{1: 2, 3: 4}, dict.fromkeys("abc")]),
+    "at least so long": ([DictLengthReaches(VALUE, 2, True)], [{1: 2, 3: 4}, dict.fromkeys("abc")], [{}, {1: 2}]),
+    "less long": ([DictLengthReaches(VALUE, 2, False)], [{}, {1: 2}], [{1: 2, 3: 4}, dict.fromkeys("abc")]),
     "keys": (
-        [guards.DictKeysMatch.of(VALUE, {"a": 1, 2: 3, None: 4})],
+        [DictKeysMatch.of(VALUE, {"a": 1, 2: 3, None: 4})],
         [{"a": 0, 2: 0, None: 0}, Keyed({"".join("a"): 0, 2: 0, None: 0})],
         [{}, {"a": 0, None: 0, 2: 0}, {"a": 0, 2.0: 0, None: 0}, {"a": 0, 2: 0}, {"b": 0, 2: 0, None: 0}],
     ),
     "keys behind a proxy": (
-        [guards.DictKeysMatch.of(VALUE, {"a": 1})],
+        [DictKeysMatch.of(VALUE, {"a": 1})],
         [types.MappingProxyType({"a": 2}), types.MappingProxyType(Keyed(a=1))],
         [types.MappingProxyType({"b": 2}), types.MappingProxyType({})],
     ),
     "keys that are objects": (
-        [guards.DictKeysMatch.of(VALUE, {OBJECT: 1, list: 2})],
+        [DictKeysMatch.of(VALUE, {OBJECT: 1, list: 2})],
         [{OBJECT: 2, list: 3}],
         [{}, {list: 3, OBJECT: 2}, {object(): 1, list: 2}, {OBJECT: 1, list: 2, dict: 3}],
     ),
-    "key": ([guards.DictContains(VALUE, "a")], [{"a": 1}, {"b": 1, "a": 2}], [{}, {"b": 1}]),
-    "no key": ([guards.DictContains(VALUE, "a", False)], [{}, {"b": 1}], [{"a": 1}]),
-    "attribute": ([guards.HasAttr(VALUE, "__name__", False)], [Holder()], [types.SimpleNamespace(__name__=1)]),
-    "class attribute": ([guards.ClassHasAttr(TypeSource(VALUE), "shared", True)], [Holder(), Derived()], [3]),
+    "key": ([DictContains(VALUE, "a")], [{"a": 1}, {"b": 1, "a": 2}], [{}, {"b": 1}]),
+    "no key": ([DictContains(VALUE, "a", False)], [{}, {"b": 1}], [{"a": 1}]),
+    "attribute": ([HasAttr(VALUE, "__name__", False)], [Holder()], [types.SimpleNamespace(__name__=1)]),
+    "class attribute": ([ClassHasAttr(TypeSource(VALUE), "shared", True)], [Holder(), Derived()], [3]),
     "looked up in the class": (
-        [guards.ClassAttrMatch(TypeLookupSource(TypeSource(VALUE), "__str__"), object.__str__)],
+        [ClassAttrMatch(TypeLookupSource(TypeSource(VALUE), "__str__"), object.__str__)],
         [Holder(), []],
         [Color.RED, torch.device("cpu")],
     ),
     "item": (
-        [guards.EqualsMatch(ItemSource(VALUE, 1), 5)],
+        [EqualsMatch(ItemSource(VALUE, 1), 5)],
         [[4, 5], (4, 5), {1: 5}, {1.0: 5}],
         [[5, 4], [5], {1: 6}, {0: 5}, {"1": 5}],
     ),
-    "last item": ([guards.EqualsMatch(ItemSource(VALUE, -1), 5)], [[4, 5], (5,), {-1: 5}], [[], {0: 5}, (5, 4)]),
-    "default": ([guards.EqualsMatch(DefaultSource(VALUE, 0), 2)], [doubled], [tripled]),
-    "code of a function": ([guards.IdMatch(CodeSource(VALUE), doubled.__code__)], [doubled], [tripled]),
-    "contents of a cell": ([guards.NoneMatch(CellContentsSource(VALUE))], [cell_of(None)], [cell_of(1), types.CellType()]),
+    "last item": ([EqualsMatch(ItemSource(VALUE, -1), 5)], [[4, 5], (5,), {-1: 5}], [[], {0: 5}, (5, 4)]),
+    "default": ([EqualsMatch(DefaultSource(VALUE, 0), 2)], [doubled], [tripled]),
+    "code of a function": ([IdMatch(CodeSource(VALUE), doubled.__code__)], [doubled], [tripled]),
+    "contents of a cell": ([NoneMatch(CellContentsSource(VALUE))], [cell_of(None)], [cell_of(1), types.CellType()]),
     "one object in two places": (
-        [guards.SameObject(ItemSource(VALUE, 0), ItemSource(VALUE, 1))],
+        [SameObject(ItemSource(VALUE, 0), ItemSource(VALUE, 1))],
         [[OBJECT, OBJECT], (None, None)],
         [[OBJECT, None], [[], []]],
     ),
     "entry of an instance's dict": (
-        [guards.DictKeysMatch.of(InstanceDictSource(VALUE), {"a": 1})],
+        [DictKeysMatch.of(InstanceDictSource(VALUE), {"a": 1})],
         [types.SimpleNamespace(a=2)],
         [types.SimpleNamespace(b=2), types.SimpleNamespace(a=1, b=2), types.SimpleNamespace()],
     ),
 }
 WORDLESS = {  # for Python alone to tell
-    "nan": ([guards.EqualsMatch(VALUE, NAN)], [NAN, float("nan")], [1.0]),
-    "device": ([guards.EqualsMatch(VALUE, torch.device("cpu"))], [torch.device("cpu")], [torch.device("meta")]),
-    "range": ([guards.EqualsMatch(VALUE, range(3))], [range(3)], [range(4)]),
-    "objects and others as keys": ([guards.DictKeysMatch.of(VALUE, {OBJECT: 1, "a": 2})], [{OBJECT: 2, "a": 3}], [{"a": 3}, {}]),
+    "nan": ([EqualsMatch(VALUE, NAN)], [NAN, float("nan")], [1.0]),
+    "device": ([EqualsMatch(VALUE, torch.device("cpu"))], [torch.device("cpu")], [torch.device("meta")]),
+    "range": ([EqualsMatch(VALUE, range(3))], [range(3)], [range(4)]),
+    "objects and others as keys": ([DictKeysMatch.of(VALUE, {OBJECT: 1, "a": 2})], [{OBJECT: 2, "a": 3}], [{"a": 3}, {}]),
     "order of an OrderedDict": (
-        [guards.DictKeysMatch.of(VALUE, collections.OrderedDict(a=1, b=2))],
+        [DictKeysMatch.of(VALUE, collections.OrderedDict(a=1, b=2))],
         [collections.OrderedDict(a=3, b=4)],
         [collections.OrderedDict(b=1, a=2)],
     ),
 }
-_REST = [guards.NoneMatch(AttrSource(X, f"other{index}")) for index in range(7)]  # with fewer there is no group
+_REST = [NoneMatch(AttrSource(X, f"other{index}")) for index in range(7)]  # with fewer there is no group
 
 
 def holder(value):
@@ -160,7 +168,7 @@ def holder(value):
 
 
 def answers(check_fn, arg):
-    """The answer, and that of the guards in Python; one that raises is a miss."""
+    """The answer of C, and that of the guards in Python; an error counts as a miss."""
     found = []
     for function in (check_fn, check_fn.whole):
         try:
@@ -172,7 +180,7 @@ def answers(check_fn, arg):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The calls of text that checks guards in Python."""
+    """The calls of the functions that check guards in Python."""
     calls = []
     of_text = OnDemand.__call__
     monkeypatch.setattr(OnDemand, "__call__", lambda self, *args: calls.append(args) or of_text(self, *args))
@@ -182,7 +190,7 @@ def asked(monkeypatch):
 @pytest.mark.parametrize("name", [*KINDS, *WORDLESS])
 def test_the_answer_is_that_of_the_guards_in_python(name):
     kinds, holding, failing = (KINDS | WORDLESS)[name]
-    made = [guards.TypeMatch(X, Holder), *kinds, *_REST]
+    made = [TypeMatch(X, Holder), *kinds, *_REST]
     for value in [*holding, *failing]:
         fresh, known = manager_of(*made).check_fn, manager_of(*made).check_fn
         known(holder(holding[0]))
@@ -195,7 +203,7 @@ def test_the_answer_is_that_of_the_guards_in_python(name):
 def test_no_python_is_asked_where_the_guards_hold(name, asked):
     kinds, holding, _ = KINDS[name]
     for value in holding:
-        check_fn = manager_of(guards.TypeMatch(X, Holder), *kinds, *_REST).check_fn
+        check_fn = manager_of(TypeMatch(X, Holder), *kinds, *_REST).check_fn
         assert check_fn(holder(value)) is True
     assert not asked
 
@@ -203,7 +211,7 @@ def test_no_python_is_asked_where_the_guards_hold(name, asked):
 @pytest.mark.parametrize("name", ["type", "identity", "none", "int", "float", "text", "tuple", "length", "keys", "code"])
 def test_no_python_is_asked_where_a_guard_fails(name, asked):
     kinds, _, failing = KINDS[name]
-    check_fn = manager_of(guards.TypeMatch(X, Holder), *kinds, *_REST).check_fn
+    check_fn = manager_of(TypeMatch(X, Holder), *kinds, *_REST).check_fn
     for value in failing:
         assert check_fn(holder(value)) is False
     assert not asked
@@ -211,19 +219,19 @@ def test_no_python_is_asked_where_a_guard_fails(name, asked):
 
 def test_a_guard_on_an_object_that_has_died_fails():
     gone = Holder()
-    made = manager_of(guards.TypeMatch(X, Holder), guards.IdMatch(VALUE, gone), *_REST)
+    made = manager_of(TypeMatch(X, Holder), IdMatch(VALUE, gone), *_REST)
     arg = holder(gone)
     assert made.check_fn(arg) is True
-    again = [guards.TypeMatch(X, Holder), guards.IdMatch(VALUE, gone), *_REST]
+    again = [TypeMatch(X, Holder), IdMatch(VALUE, gone), *_REST]
     del gone, arg
     assert manager_of(*again).check_fn(holder(Holder())) is False
 
 
 def test_tensors_that_must_be_apart_are_told_to_be_one():
     first, second = AttrSource(X, "value"), AttrSource(X, "another")
-    spec = guards.tensor_spec(TENSOR)
-    made = [guards.TypeMatch(X, Holder), guards.TensorMatch(first, spec), guards.TensorMatch(second, spec),
-            guards.Distinct((first, second)), *_REST]  # fmt: skip
+    spec = tensor_spec(TENSOR)
+    made = [TypeMatch(X, Holder), TensorMatch(first, spec), TensorMatch(second, spec),
+            Distinct((first, second)), *_REST]  # fmt: skip
     for another, wanted in ((torch.ones(2), True), (TENSOR, False)):
         arg = holder(TENSOR)
         arg.another = another
@@ -258,10 +266,10 @@ def test_what_moves_at_each_call_is_asked_in_c(asked):
 @pytest.mark.parametrize("tensors", range(4))
 @pytest.mark.parametrize("others", range(9))
 def test_the_leaves_of_all_groups_are_known_without_them(tensors, others):
-    spec = guards.tensor_spec(TENSOR)
-    made = [guards.NoneMatch(AttrSource(X, f"other{index}")) for index in range(others)]
-    made += [guards.TensorMatch(AttrSource(X, f"tensor{index}"), spec) for index in range(tensors)]
-    made += [guards.SetMatch(AttrSource(X, "value"), frozenset({1}))]
+    spec = tensor_spec(TENSOR)
+    made = [NoneMatch(AttrSource(X, f"other{index}")) for index in range(others)]
+    made += [TensorMatch(AttrSource(X, f"tensor{index}"), spec) for index in range(tensors)]
+    made += [SetMatch(AttrSource(X, "value"), frozenset({1}))]
 
     def grouping():
         return Grouping(frame.__code__, ("x",), {}, dict)

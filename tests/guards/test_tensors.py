@@ -5,19 +5,16 @@ import torch
 
 from tests.guards.helpers import X, agreed, holds, manager_of
 from tracer import _C
-from tracer.guards import (
-    CheckFunctionManager,
-    EqualsMatch,
-    GlobalStateMatch,
-    MarksMatch,
-    ShapeGuards,
-    ShapeLine,
-    TensorMatch,
-    TypeMatch,
-    tensor_spec,
-)
+from tracer.guards.identity import TypeMatch
+from tracer.guards.manager import CheckFunctionManager
+from tracer.guards.shapes import ShapeGuards, ShapeLine
+from tracer.guards.state import GlobalStateMatch
+from tracer.guards.tensors import MarksMatch, TensorMatch, tensor_spec
+from tracer.guards.values import EqualsMatch
 from tracer.locations import UserLocation
-from tracer.sources import GradSource, ItemSource, LocalSource, TensorSizeSource, TensorStrideSource
+from tracer.sources.containers import ItemSource
+from tracer.sources.roots import LocalSource
+from tracer.sources.tensors import GradSource, TensorSizeSource, TensorStrideSource
 
 A, B, N = map(LocalSource, "abn")
 

@@ -1,4 +1,4 @@
-"""Programs that assert. They stand outside of the tests' own modules, whose assertions pytest writes anew."""
+"""Programs that assert. They stand outside of the tests' own modules, whose assertions pytest rewrites."""
 
 from __future__ import annotations
 

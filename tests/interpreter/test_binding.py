@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tracer
 from tests.support import captured, check
 
 X = torch.ones(3)
@@ -95,7 +96,22 @@ def test_an_error_names_the_function_by_its_qualified_name():
     assert "another.name()" in captured(fn, X).result[1]
 
 
-@pytest.mark.xfail(strict=True, reason="the name that the code has is told")
+def test_a_function_that_gets_another_name_is_told_by_that_in_a_later_call():
+    def named(a):
+        return a
+
+    def fn(x):
+        try:
+            named()
+        except TypeError as error:
+            return x + 1, str(error)
+
+    compiled = tracer.compile(fn)
+    for name in ("first.name", "second.name"):
+        named.__qualname__ = name
+        assert compiled(X)[1] == fn(X)[1] == f"{name}() missing 1 required positional argument: 'a'"
+
+
 def test_an_error_names_a_function_that_the_trace_has_renamed_by_its_new_name():
     def fn(x):
         def inner(a):

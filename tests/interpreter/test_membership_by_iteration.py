@@ -1,4 +1,4 @@
-"""`in` goes through what has no `__contains__`, whatever the tracer knows of it."""
+"""`in` iterates over an object without `__contains__`, however much the tracer knows about its items."""
 
 from __future__ import annotations
 

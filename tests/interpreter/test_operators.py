@@ -1,4 +1,4 @@
-"""Which operand of an operator is asked, in which order, and what happens when it does not know the other."""
+"""Whose method is called for an operator, in which order, and what happens if it returns NotImplemented."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOG: list[str] = []
 
 
 def special_methods(answers):
-    """A base class whose special methods say that they were asked. They know the other operand where `answers`."""
+    """A base class whose special methods note that they were called. With `answers` they return a result, else NotImplemented."""
 
     def method(name):
         def asked(self, other):

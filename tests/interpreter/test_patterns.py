@@ -1,4 +1,4 @@
-"""`match`: class, mapping and sequence patterns ask what CPython asks, and fail in its words."""
+"""`match`: class, mapping and sequence patterns call what CPython calls, and fail in its words."""
 
 from __future__ import annotations
 

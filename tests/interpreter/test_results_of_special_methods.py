@@ -1,4 +1,5 @@
-"""What special methods of the program's own classes answer is checked as CPython checks it, and asked for in the same order."""
+"""Results of special methods of the program's classes are checked as CPython checks them, and the methods are called in its
+order."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Failing:
 
 
 class Counting:
-    """A descriptor that notes each read of what it stands for."""
+    """A descriptor that notes each read of its attribute."""
 
     def __init__(self, function, log):
         self.function, self.log = function, log

@@ -1,4 +1,4 @@
-"""The `__torch_dispatch__` of wrappers is traced: what does more than compute is left to Python, and what it reads is guarded."""
+"""The `__torch_dispatch__` of wrappers is traced: one that does more than compute is left to Python; what it reads is guarded."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Remembering(Scaled):
 
 
 class BySettings(Scaled):
-    """What it gives has a size that a global says."""
+    """Its result has a size that is read from a global."""
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

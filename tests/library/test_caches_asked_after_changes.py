@@ -1,4 +1,4 @@
-"""Functions with a cache that are called behind a change: which of them may be asked before the change is made."""
+"""Functions with a cache that are called after a change: which of them the output code may call before it makes the change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import tracer
 from tests.soundness.watching import Watched
 from tests.support import captured
-from tests.support.caches import counts, listed, pure
+from tests.support.caches import listed, pure
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -48,7 +48,7 @@ def test_a_cached_function_reads_what_the_frame_has_stored(store, clears):
     watched = Watched(fn, plain=plainly)
     for value in (2, 2, 5, 7):
         watched(X, value)
-        assert plain(3) == traced(3) and counts(plain) == counts(traced)
+        assert plain(3) == traced(3)
         if clears:
             plain.cache_clear(), traced.cache_clear()
 
@@ -133,4 +133,4 @@ def test_what_is_marked_constant_for_torch_compile_is_asked_behind_a_change_too(
     assert traced(torch.ones(2)).tolist() == [2.0, 2.0]
     while_tracing = len(asked)
     assert [traced(torch.ones(2)).tolist() for _ in range(3)] == [[2.0, 2.0]] * 3
-    assert len(asked) == while_tracing and cached.cache_info().hits == 3
+    assert len(asked) == while_tracing

@@ -10,8 +10,11 @@ import torch
 
 from tests.library.names import NAMES
 from tests.support import check_made
-from tracer.library import all_models  # noqa: F401  (registers them)
+from tracer import library
+from tracer.discovery import import_modules
 from tracer.protocol.models import models
+
+import_modules(library)
 
 
 def examples() -> dict[str, list[str]]:

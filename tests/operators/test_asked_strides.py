@@ -1,4 +1,5 @@
-"""Strides of results that PyTorch's rules for fake tensors say otherwise: the operators are asked, and each has to be."""
+"""Strides of results that PyTorch's rules for fake tensors give wrongly: each of these operators is run to find them, and has to
+be."""
 
 from __future__ import annotations
 
@@ -141,7 +142,7 @@ def on_fakes(mode: Any, call: Any, x: torch.Tensor) -> list[tuple[int, ...]]:
 
 @contextlib.contextmanager
 def unasked_of(packet: Any, monkeypatch: Any) -> Any:
-    """Within, the table does not say that the operator is asked."""
+    """Within, the table does not say that the operator is run for its strides."""
     name = packet.__name__
     with monkeypatch.context() as patch:
         patch.setitem(table.ROWS, name, table.ROWS.get(name, table.NO_ROW)._replace(layout=""))
@@ -153,7 +154,8 @@ def unasked_of(packet: Any, monkeypatch: Any) -> Any:
 
 
 def outcomes(packet: Any, monkeypatch: Any) -> list[tuple[str, Any, Any, Any, Any]]:
-    """By layout: what C gives, what the world says, and what it and PyTorch's mode say unasked; where C computes at all."""
+    """For each layout: the strides in C, those of the tracer, and those of the tracer and of PyTorch's fake mode without running
+    the operator. Layouts on which C raises are left out."""
     found = []
     for name, make in LAYOUTS.items():
         x = make()
@@ -294,3 +296,16 @@ def test_all_results_of_log_sigmoid_are_contiguous():
 
     for dynamic in (False, True):
         captured_made(f, lambda: ((torch.ones(3, 4),), {}), dynamic=dynamic)
+
+
+def test_a_view_of_another_dtype_has_that_dtype_however_it_lies() -> None:
+    def f(x: torch.Tensor) -> Any:
+        bits = x.view(torch.int32)
+        return bits, bits.dtype, bits.stride(), bits.float()
+
+    compiled = optimize("eager")(f)
+    for x in (torch.ones(2, 2), torch.ones(2, 2).t(), torch.ones(2, 3).t(), torch.ones(4, 3)[1:].t()):
+        expected, seen = f(x), compiled(x)
+        assert seen[1:3] == expected[1:3]
+        assert seen[3].dtype is torch.float32
+        assert torch.equal(seen[0], expected[0]) and torch.equal(seen[3], expected[3])

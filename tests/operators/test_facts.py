@@ -1,4 +1,4 @@
-"""What is derived of an operator agrees with torch, of all that ATen has."""
+"""The facts that are derived for each operator of ATen agree with what torch does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for a function on fake tensors has its sizes, strides, dtype and autograd state."""
+"""The rule of a function gives fakes with the sizes, strides, dtype and autograd state of the real results."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from shapes.printing import NAMESPACE
 from tests.shapes.algebra_programs import examples
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.operators.layout import answer
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 QUESTIONS = {
     "contiguous": lambda t: t.is_contiguous(),

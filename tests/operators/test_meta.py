@@ -1,4 +1,4 @@
-"""Rules are asked before torch, and may leave a call to it."""
+"""Rules are called before torch, and may leave a call to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operation that was looked up gives what it gave when it ran; what does more than compute from metadata runs each time."""
+"""A remembered operation has the result that it had when it ran; one that does more than compute from metadata runs each time."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.support import captured, check
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.operators.facts import facts_of
 from tracer.operators.probes import check_dtypes, may_refuse, run_on_zeros
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 F = torch.nn.functional
 SINGLE, DOUBLE = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Elementwise operators on sizes that may be 0 or 1: nothing is asked, and the results are those of eager."""
+"""Elementwise operators on sizes that may be 0 or 1: no guard is recorded, and the results are those of eager."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shapes import DimPolicy
 from tests.graph.fakes import shape_at, strides_at, values_of_symbols
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.operators.same_shape import is_computed_by_element
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 PROGRAMS = [
     lambda x, y: x + y,
@@ -21,6 +21,7 @@ PROGRAMS = [
     lambda x, y: x.double() * y,
     lambda x, y: x.eq(1) & y.isnan(),
     lambda x, y: torch.lerp(x, y, 0.5),
+    lambda x, y: (x * 2).add_(y).relu_().mul_(3),
 ]
 
 
@@ -62,3 +63,17 @@ def test_what_is_elementwise_is_told_by_the_schema():
     assert is_computed_by_element(aten.add.Tensor) and is_computed_by_element(aten.relu.default)
     for other in (aten.add_.Tensor, aten.add.out, aten.sum.default, aten.bernoulli.default, aten.frexp.Tensor, aten.t.default):
         assert not is_computed_by_element(other)
+
+
+def test_what_fails_in_place_fails_as_ever():
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        fake_result(lambda x: x.long().add_(x), [torch.empty(4)])
+
+
+def test_an_operation_in_place_gives_its_argument():
+    def program(x):
+        y = x * 2
+        return y, y.add_(x)
+
+    world, (first, second) = fake_result(program, [torch.empty(1)])
+    assert second is first and not world.env.guards

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support import captured_made
+from tests.support import captured_made, check
 
 OPERATIONS = {
     "a number": lambda y, z: y / 4,
@@ -109,3 +109,24 @@ def test_normalised_batches_are_contiguous_or_have_their_channels_last(layout: s
 
     captured_made(f, lambda: ((OF_CHANNELS[layout](),), {}), dynamic=dynamic)
     captured_made(f, lambda: ((OF_CHANNELS[layout]().requires_grad_(),), {}), dynamic=dynamic)
+
+
+@pytest.mark.parametrize(
+    "run", [lambda y, out: torch.add(y, 1, out=out), lambda y, out: torch.exp(y, out=out)], ids=["add", "exp"]
+)
+def test_out_that_is_resized_lies_as_a_new_result_would(run: Any) -> None:
+    def f(y: torch.Tensor) -> Any:
+        made = run(y, torch.empty(0))
+        return made, made.stride(), made.is_contiguous()
+
+    checked = check(f, torch.arange(6.0).reshape(2, 3).t())
+    assert checked.breaks
+    assert not check(f, torch.arange(6.0).reshape(2, 3)).breaks
+
+
+def test_out_that_has_the_sizes_of_the_result_keeps_its_strides() -> None:
+    def f(y: torch.Tensor) -> Any:
+        made = torch.add(y, 1, out=torch.empty(3, 2))
+        return made, made.stride()
+
+    assert not check(f, torch.arange(6.0).reshape(2, 3).t()).breaks

@@ -1,4 +1,4 @@
-"""Each row is needed: what is derived would be wrong without it. Rows of layouts: `test_asked_strides`."""
+"""Each row is needed: without it, the derived facts would be wrong. `test_asked_strides` has the rows of layouts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ FAILS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     "binary_cross_entropy": (aten.binary_cross_entropy.default, (square(3), square(1)), {}),
     "bincount": (aten.bincount.default, (positions(1, -1),), {}),
     "bucketize": (aten.bucketize.Tensor, (torch.ones(2), square(1)), {}),
-    "cholesky": (aten.cholesky.default, (square(-1),), {}),
     "cholesky_inverse": (aten.cholesky_inverse.default, (square(0),), {}),
     "histc": (aten.histc.default, (square(NAN),), {}),
     "histogram": (aten.histogram.bin_ct, (torch.full((3,), NAN), 3), {}),
@@ -69,11 +68,13 @@ FAILS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     "repeat_interleave": (aten.repeat_interleave.Tensor, (positions(2, -1),), {}),
     "searchsorted": (aten.searchsorted.Tensor, (torch.ones(2), torch.ones(1)), {"sorter": positions(2, 7)}),
 }
+if hasattr(aten, "cholesky"):  # gone in torch 2.14
+    FAILS["cholesky"] = (aten.cholesky.default, (square(-1),), {})
 OF_NUMBERS_OF_DATA = {"_assert_scalar", "split_with_sizes"}  # what they are given is no tensor
 
 
 def test_each_has_a_call_here():
-    assert {name for name, row in ROWS.items() if row.fails} == FAILS.keys() | OF_NUMBERS_OF_DATA
+    assert {name for name, row in ROWS.items() if row.fails and hasattr(aten, name)} == FAILS.keys() | OF_NUMBERS_OF_DATA
 
 
 @pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")

@@ -1,4 +1,4 @@
-"""What would be known of operators without their rows in the table."""
+"""The facts of operators as they are without the rows of the table."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ X = torch.ones(3)
 
 
 class Counted:
-    """An iterator that notes how often it is asked for itself."""
+    """An iterator that notes how often `iter` is called on it."""
 
     def __init__(self, log):
         self.log, self.left = log, 3

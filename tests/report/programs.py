@@ -31,7 +31,7 @@ def breaking(x):
 
 
 def recorded(directory, do):
-    """What is read back of `do()`."""
+    """The recording of `do()`, read back."""
     stop = tracer.record(directory)
     try:
         do()

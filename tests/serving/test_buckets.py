@@ -178,3 +178,29 @@ def test_entries_of_one_size_each_do_not_prove_rows_of_all_sizes(function):
     assert sorted(region["outputs"] for region in contract.data["regions"]) == [[[str(size), "8"]] for size in range(2, 6)]
     with pytest.raises(tracer.exc.UserError, match="tells 2 groups of sizes apart"):
         tracer.plan_buckets({3: 1, 5: 1}, 1, contract)
+
+
+def test_every_size_within_the_bounds_has_the_least_bucket_that_it_may_be_padded_to(plain):
+    plan = tracer.plan_buckets({3: 900, 7: 250, 20: 90}, 2, plain, size="B")
+    for size in range(1, plan.buckets[-1] + 1):
+        assert plan.bucket_for(size) == min(bucket for bucket in plan.buckets if bucket >= size)
+    for size in (21, 64, 65, 0, -1, 2.5, None):
+        with pytest.raises(tracer.exc.UserError, match="not among the sizes that were planned for: up to 20"):
+            plan.bucket_for(size)
+
+
+def test_a_size_is_padded_only_to_one_that_the_program_treats_alike():
+    contract = contract_of(lambda x: (x if x.shape[0] <= 8 else x * 2).softmax(1))
+    plan = tracer.plan_buckets({3: 10, 20: 90}, 2, contract, size="B")
+    assert plan.buckets == (3, 20) and [plan.bucket_for(size) for size in (1, 2, 3, 9, 12, 20)] == [3, 3, 3, 20, 20, 20]
+    for size in (4, 8):
+        with pytest.raises(tracer.exc.UserError, match="treats those of that size or more otherwise"):
+            plan.bucket_for(size)
+
+
+def test_sizes_that_were_not_declared_have_no_bucket():
+    contract = contract_of(lambda x: (x * 2).softmax(1), "x: B, _; B in 8..64 by 8", torch.randn(8, 4))
+    plan = tracer.plan_buckets([8, 32], 1, contract)
+    assert plan.bucket_for(16) == 32
+    with pytest.raises(tracer.exc.UserError, match="it was not declared: 8 <= B <= 64"):
+        plan.bucket_for(12)

@@ -109,8 +109,17 @@ def test_the_scripts_say_to_another_z3_what_the_regions_say_to_python():
 
 def test_renaming_and_refactoring_are_equivalent():
     assert difference(contract_of(plain), contract_of(refactored, "data: N, M; N in 1..256; M in 1..4096")).status == "equivalent"
-    divided = difference(contract_of(plain), contract_of(branching))
+    divided = difference(contract_of(plain), contract_of(branching), ignore=["regions"])
     assert divided.status == "equivalent" and divided.notes == ("regions: 1 before, 6 now",)
+
+
+def test_shapes_that_are_served_by_two_entries_now_are_a_difference_unless_it_is_ignored():
+    found = difference(contract_of(plain), contract_of(branching))
+    (change,) = found.changes
+    assert found.status == "different" and found.lost is found.gained is None
+    assert change.kind == "regions" and "were served by one entry, and are by two now" in change.text
+    with pytest.raises(tracer.exc.UserError, match="'region' is no kind of difference"):
+        difference(contract_of(plain), contract_of(plain), ignore=["region"])
 
 
 def test_an_inserted_divisibility_is_found_with_a_lost_size():

@@ -72,10 +72,10 @@ def test_an_int_that_a_trace_took_for_a_constant_is_no_proof_for_others():
 
 
 def test_a_guard_on_an_int_that_is_not_understood_covers_nothing(monkeypatch):
-    from tracer import guards
+    from tracer.guards.identity import IdMatch
     from tracer.serving import regions
 
-    monkeypatch.setattr(regions, "TypeMatch", guards.IdMatch)  # as if nothing were known of it
+    monkeypatch.setattr(regions, "TypeMatch", IdMatch)  # as if nothing were known of it
     compiled = tracer.optimize("eager", shapes="n: N in 2..9")(lambda x, n: x * n)
     compiled(torch.ones(3), 4)
     found = tracer.coverage(compiled, example=(torch.ones(3), 5))

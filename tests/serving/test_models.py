@@ -66,6 +66,20 @@ def test_random_requests_hit_and_equal_eager(served):
     assert_served(served, 15)
 
 
+def test_it_is_one_entry_in_which_way_ever_the_arguments_are_passed(served):
+    model, compiled, _ = served
+    for seed, shape in enumerate([(1, 1), (3, 9), (1, 5), (5, 1)]):
+        inputs = Request(*shape, seed).inputs()
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        with torch.no_grad():
+            expected = model(ids, mask)[0]
+            assert torch.equal(compiled(ids, mask)[0], expected)
+            assert torch.equal(compiled(ids, attention_mask=mask)[0], expected)
+            assert torch.equal(compiled(input_ids=ids, attention_mask=mask)[0], expected)
+            assert torch.equal(compiled(attention_mask=mask, input_ids=ids)[0], expected)
+    assert tracer.stats(compiled)["compiles"] == 4 and tracer.stats(compiled)["sealed_misses"] == 0
+
+
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_a_thousand_random_requests_hit_and_equal_eager(served):

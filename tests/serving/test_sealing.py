@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 
@@ -32,9 +33,10 @@ def test_a_miss_of_a_sealed_function_is_an_error_with_the_nearest_covered_shape(
     assert torch.equal(made(x := torch.randn(8, 3)), branching(x))
     with pytest.raises(tracer.exc.SealedError) as told:
         made(torch.randn(9, 100))
-    text = str(told.value)
+    assert "is sealed, and no entry serves this call, at B = 9, S = 100: " in str(told.value) and "precompile" in str(told.value)
+    text = told.value.explain()
     assert "at B = 9, S = 100 (the nearest covered shape is B = 8, S = 100)" in text
-    assert "2 <= L['x'].size()[0] <= 8" in text and "precompile" in text and len(entries(made)) == 1
+    assert "2 <= L['x'].size()[0] <= 8" in text and len(entries(made)) == 1
 
 
 def test_a_shape_outside_of_the_domain_and_another_difference_are_told_apart():
@@ -42,8 +44,10 @@ def test_a_shape_outside_of_the_domain_and_another_difference_are_told_apart():
     made.seal("error")
     with pytest.raises(tracer.exc.SealedError, match="is 999, but it was declared as 1 <= B <= 256"):
         made(torch.randn(999, 3))
-    with pytest.raises(tracer.exc.SealedError, match="which is a covered shape: something else differs.*\n.*dtype mismatch"):
+    with pytest.raises(tracer.exc.SealedError, match="dtype mismatch. expected torch.float32, actual torch.float64") as told:
         made(torch.randn(4, 3, dtype=torch.float64))
+    assert re.search("which is a covered shape: something else differs.*\n.*dtype mismatch", told.value.explain())
+    assert "the nearest covered call has torch.float32 in place of torch.float64" in told.value.explain()
 
 
 def test_what_has_no_declared_shapes_is_sealed_too():
@@ -238,6 +242,23 @@ def test_a_request_does_not_suffer_from_a_backend_that_fails():
     assert len(entries(made)) == 0
 
 
+def test_calls_alike_that_give_no_entry_are_tried_again_after_ever_more_misses():
+    tried = []
+
+    def failing(gm, example_inputs):
+        tried.append(made.stats()["sealed_misses"])
+        raise RuntimeError("no")
+
+    made = tracer.optimize(failing, dynamic=False)(lambda x: x * 2)
+    made.seal("background")
+    for _ in range(16):
+        made(torch.ones(3))
+        assert sealing.wait(60)
+    assert tried == [1, 3, 7, 15]
+    made(torch.ones(4))
+    assert sealing.wait(60) and len(tried) == 5  # another call is tried at once
+
+
 def test_what_waits_can_be_forgotten_and_is_taken_when_it_is_missed_again():
     begun, going_on = threading.Event(), threading.Event()
 
@@ -401,6 +422,33 @@ for size in range(2, 30):
 def test_a_process_ends_while_calls_wait():
     done = run_python(SCRIPT)
     assert "Traceback" not in done.stderr, done.stderr
+
+
+AT_WORK = """
+import threading, torch, tracer
+
+begun = threading.Event()
+
+def backend(gm, example_inputs):
+    begun.set()
+    x = torch.ones(64, 64)
+    while True:
+        try:
+            x = (x @ x).tanh()
+        except Exception:
+            pass
+
+made = tracer.optimize(backend)(lambda x: x * 2)
+made.seal("background")
+made(torch.ones(3))
+assert begun.wait(300)
+print("ends", flush=True)
+"""
+
+
+def test_a_process_ends_while_a_backend_is_at_work_in_the_background():
+    done = run_python(AT_WORK)
+    assert done.stdout == "ends\n" and not done.stderr, done.stderr
 
 
 def test_a_forked_child_has_a_worker_of_its_own():

@@ -8,7 +8,7 @@ from tests.shapes.algebra_programs import Named
 
 
 def sizes_after(earlier: list[dict[str, tuple[int, ...]]], now: tuple[int, ...]) -> list[object]:
-    """The sizes of x in a trace behind earlier calls."""
+    """The sizes of x in a trace after earlier calls."""
     history = SizeHistory()
     for call in (*earlier, {"x": now}):
         history.begin()

@@ -1,4 +1,4 @@
-"""Of what a program asks of its sizes, most is implied by the rest: those guards go, and what is left says the same."""
+"""Most conditions of a program on its sizes follow from the others: their guards are dropped, and the rest means the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INT32 = 2**31
 
 
 def of_indices(s0, s5, s8, s11):
-    """What a kernel with 32-bit indices asks of each of four sizes in order."""
+    """The conditions of a kernel with 32-bit indices on each of four sizes, in order."""
     sizes = (s11, s8, s5, s0)
     return [
         *(size < INT32 for size in sizes),
@@ -39,7 +39,7 @@ CHAINS = [of_indices, of_one_index, of_products]
 
 
 def recorded(chain):
-    """The guards of an entry that has asked all of a chain, and how many there would be if none were dropped."""
+    """The guards of an entry whose program decides all conditions of a chain, and how many there would be without dropping."""
 
     def program(*tensors):
         total = tensors[0].sum()
@@ -75,7 +75,7 @@ def everywhere(conditions):
 
 
 def agreeing(chain, count):
-    """How many of the tuples lie inside; what is left of the guards says so of the same ones as all of them."""
+    """How many of the tuples satisfy all guards. Asserts that the remaining guards accept the same tuples."""
     kept, _ = recorded(chain)
     columns = tuples(count, seed=count)
     full = everywhere([*chain(*columns), *(column >= 2 for column in columns)])

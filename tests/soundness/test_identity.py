@@ -1,4 +1,4 @@
-"""Objects that are two in one call and one in the next: whoever asked for their identity is asked again."""
+"""Objects that are two in one call and one in the next: if the program has compared their identity, it is traced again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
-from tracer.guards import Distinct
+from tracer.guards.identity import Distinct
 
 X = torch.ones(2)
 

@@ -283,7 +283,7 @@ def test_a_backend_that_calls_decorated_functions():
 
 @pytest.fixture
 def broken_tracer(monkeypatch):
-    """The handler of BINARY_OP fails, for whichever error it is given."""
+    """The handler of BINARY_OP raises the error that it is given."""
     from tracer.interpreter import translator
 
     def break_with(error):

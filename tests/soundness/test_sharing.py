@@ -1,4 +1,4 @@
-"""Who shares entries with whom, and how long things live."""
+"""Which decorated objects share entries, and how long entries, tensors and models live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions with a cache that tests share, and what their caches tell of themselves."""
+"""Functions with a cache that tests share, and the statistics of their caches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Recipe:
 
 
 def caches():
-    """Two functions with a cache: one makes an object, the other is asked for that and for sizes. Their caches are new."""
+    """Two functions with new caches: one makes an object, the other takes that object, and sizes."""
 
     @functools.lru_cache(maxsize=8)
     def recipe(text, *, kind=None):

@@ -1,4 +1,4 @@
-"""A dict of which the program reads a few keys may have any others: only what looks at it as a whole relies on all of them."""
+"""If the program reads a few keys of a dict, its other keys may vary. Only what looks at the whole dict relies on all of them."""
 
 from __future__ import annotations
 

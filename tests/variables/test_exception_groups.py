@@ -24,7 +24,7 @@ class Numbered(ExceptionGroup):
 
 
 def told(group):
-    """All there is to see of an exception, and of those in it."""
+    """All visible parts of an exception, and of the exceptions in it."""
     if group is None:
         return None
     parts = [told(each) for each in group.exceptions] if isinstance(group, BaseExceptionGroup) else []

@@ -1,4 +1,4 @@
-"""Objects that a trace meets on its way, whose own methods must not be asked."""
+"""Objects of the program that a trace reads, and whose own methods must not run."""
 
 from __future__ import annotations
 

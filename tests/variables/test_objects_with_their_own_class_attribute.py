@@ -44,7 +44,7 @@ def test_an_object_that_notes_what_is_read_is_traced_unread() -> None:
 
 
 class Claiming:
-    """Says of itself to be what it is not."""
+    """Its `__class__` is not its type."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind

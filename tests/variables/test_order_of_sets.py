@@ -17,7 +17,7 @@ _LATER = (100, 8, 16, 40, 33)  # their places in a table depend on its size
 
 
 def _layout(value: Any) -> list[Any]:
-    """What the order and the size of the table let be seen, now and as the set changes."""
+    """The order of a set now and after changes that make its table grow or shrink."""
     seen = [list(value), value.__sizeof__(), list(set(value))]
     if isinstance(value, set):
         for number in _LATER:

@@ -1,4 +1,4 @@
-"""f-strings over tensors and sizes: a recipe that costs nothing where nobody reads it."""
+"""f-strings over tensors and sizes: the text is formatted only if something reads it."""
 
 from __future__ import annotations
 

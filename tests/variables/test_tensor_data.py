@@ -1,4 +1,4 @@
-"""`tensor.data = other`, in the graph: values, memory, history and what CPython refuses."""
+"""`tensor.data = other` in the graph: values, memory, autograd history, and assignments that CPython refuses."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def test_wrappers_around_wrappers() -> None:
 
 
 class Layer(WithFunction):
-    """Is taken apart where torch's functions are called."""
+    """In `F.linear`, its `__torch_function__` computes with the tensor inside."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -66,7 +66,8 @@ def optimize(
     `backend`: a name of `list_backends()` or a function `compiler(gm, example_inputs) -> callable`.
     `fullgraph=True`: what cannot be traced is an error (`exc.Unsupported`), not a graph break.
     `dynamic`: None, a size that was seen to vary becomes symbolic; True, all are from the start; False, none ever.
-    `shapes`: a `ShapeSpec`, or its dict or string form: which sizes the arguments may have.
+    `shapes`: a `ShapeSpec`, or its dict or string form: which sizes the arguments may have; a list of them for calls of
+    several kinds.
     `capacity`: how many entries a function may have; beyond it those go that were used last longest ago (and no recompile limit
     holds), but for pinned ones. `on_evict(eviction)` is called for each entry that goes.
     `compile_timeout`: seconds that a trace and its backend may take; where they take longer, calls run uncompiled.

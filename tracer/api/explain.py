@@ -15,7 +15,7 @@ from tracer.exc import Unsupported
 from tracer.metrics import counters
 
 if TYPE_CHECKING:
-    from tracer.guards import CheckFunctionManager
+    from tracer.guards.manager import CheckFunctionManager
 
 
 @dataclasses.dataclass
@@ -69,7 +69,7 @@ class ExplainOutput:
 def explain(fn: Callable[..., Any]) -> Callable[..., ExplainOutput]:
     """A function that takes fn's arguments, runs it once in a region of its own, and returns an `ExplainOutput`.
 
-    What fn raises comes out. Its effects happen, as in any call.
+    Exceptions of fn are raised, and its effects happen, as in any call.
 
     ```python
     told = tracer.explain(lambda x: x.sin() + 1)(torch.ones(2))

@@ -26,7 +26,7 @@ from tracer.exc import UserError
 from tracer.user_marks import DIMS, DimMark, dim_marks, temporarily_marked
 
 if TYPE_CHECKING:
-    from tracer.guards import Guard
+    from tracer.guards.base import Guard
 
 Lowering = Callable[[fx.GraphModule, list[Any]], Any]
 _TO_ATEN = LazyCompiler("aten_operators", "tracer.backends.aten_operators")
@@ -279,10 +279,11 @@ class _Assembly:
         return node
 
     def _number(self, source: str) -> fx.Node:
-        size = re.fullmatch(r"(.*)\.size\(\)\[(\d+)\]", source)
-        tensor = self._of_path.get(size.group(1)) if size else None
-        if size and tensor is not None:
-            return self.graph.call_function(torch.ops.aten.sym_size.int, (tensor, int(size.group(2))))
+        found = re.fullmatch(r"(.*)\.(size|stride)\(\)\[(\d+)\]", source)
+        tensor = self._of_path.get(found[1]) if found else None
+        if found and tensor is not None:
+            read = torch.ops.aten.sym_size.int if found[2] == "size" else torch.ops.aten.sym_stride.int
+            return self.graph.call_function(read, (tensor, int(found[3])))
         node = self._of_path.get(source)
         if node is None:
             raise UserError(f"the graph reads {source}, which is not a leaf of the arguments", hint="pass it by itself.")

@@ -20,10 +20,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 Dims = int | Iterable[int]
 
 
-def mark_dynamic(t: torch.Tensor, dims: Dims, *, min: int | None = None, max: int | None = None) -> None:
+def mark_dynamic(t: torch.Tensor, dims: Dims, *, min: int | None = None, max: int | None = None, strides: bool = False) -> None:
     """These dims vary: symbolic from the first trace on, and an error if the program fixes one.
 
     `min` and `max` bound every size that will come (inclusive); without a `min`, sizes 0 and 1 take their own entries.
+    With `strides`, the strides of these dims are symbols, too, as slices of buffers of several widths need; 0 and 1 take their
+    own entries, and so does what the program asks of the layout.
     Raises IndexError for a dim that `t` has not, TypeError and ValueError for bounds that are no sizes.
     A program that fixes the size raises ConstraintViolationError at its first call.
 
@@ -36,11 +38,11 @@ def mark_dynamic(t: torch.Tensor, dims: Dims, *, min: int | None = None, max: in
     ```
     """
     _check_bounds(min, max)
-    _mark("mark_dynamic", t, dims, DimMark("dynamic", min, max))
+    _mark("mark_dynamic", t, dims, DimMark("dynamic", min, max, strides))
 
 
-def maybe_mark_dynamic(t: torch.Tensor, dims: Dims) -> None:
-    """As `mark_dynamic`, but a program that fixes the size may.
+def maybe_mark_dynamic(t: torch.Tensor, dims: Dims, *, strides: bool = False) -> None:
+    """As `mark_dynamic`, but a program may fix the size: it is then a constant of that graph, and no error.
 
     ```python
     x = torch.ones(4)
@@ -48,11 +50,11 @@ def maybe_mark_dynamic(t: torch.Tensor, dims: Dims) -> None:
     assert tracer.compile(lambda x: x + (1 if x.shape[0] == 4 else 2))(x).sum() == 8
     ```
     """
-    _mark("maybe_mark_dynamic", t, dims, DimMark("maybe_dynamic"))
+    _mark("maybe_mark_dynamic", t, dims, DimMark("maybe_dynamic", strides=strides))
 
 
 def mark_static(t: Any, dims: Dims | None = None) -> Any:
-    """These dims (all, if none is given) are constants of the graph, however they vary: each size retraces.
+    """These dims (all, if none is given) are constants of each graph, even if they vary: a call with another size retraces.
 
     A module, or a class of modules, is returned as it is: what a module holds is static unless marked otherwise.
     Raises IndexError for a dim that `t` has not, TypeError for what is no tensor.
@@ -68,7 +70,8 @@ def mark_static(t: Any, dims: Dims | None = None) -> Any:
 
 
 def mark_unbacked(t: torch.Tensor, dims: Dims, *, min: int | None = None, max: int | None = None) -> None:
-    """The sizes of these dims are not looked at: one graph serves all, 0 and 1 too; branching on one breaks it.
+    """The sizes of these dims are not looked at while tracing: one graph serves all of them, 0 and 1 too, and a branch on one
+    breaks the graph.
 
     Raises as `mark_dynamic` does.
 
@@ -85,7 +88,8 @@ def mark_unbacked(t: torch.Tensor, dims: Dims, *, min: int | None = None, max: i
 
 
 def mark_static_address(t: torch.Tensor, guard: bool = True) -> None:
-    """Says that a tensor stays where it is in memory. Accepted and not needed: tensors reach graphs as inputs.
+    """Says that a tensor stays where it is in memory. It changes nothing, since tensors reach graphs as inputs; it is there so
+    that programs written for torch._dynamo run. `guard` is not used.
 
     Raises TypeError for what is no tensor.
 
@@ -108,6 +112,7 @@ def _require_tensor(who: str, t: object) -> None:
 
 
 def _normalised(who: str, t: torch.Tensor, dim: object) -> int:
+    """A dim counted from the front; raises what `mark_dynamic` says."""
     if isinstance(dim, bool) or not isinstance(dim, int):
         raise TypeError(f"tracer.{who}: a dim is an int, not {dim!r}")
     if not -t.dim() <= dim < t.dim():
@@ -206,6 +211,7 @@ def assume_constant_result(fn: F) -> F:
 
 
 def _policy(who: str, fn: Any, policy: str) -> Any:
+    """Sets the policy of a function, or of each of a list; `who` is the public function that the errors name."""
     functions = [_function_of(each) for each in (fn if isinstance(fn, (list, tuple)) else [fn])]
     for function in functions:
         if not callable(function):
@@ -213,10 +219,10 @@ def _policy(who: str, fn: Any, policy: str) -> Any:
     for function in functions:
         user_marks.graph_policy.set(function, policy)
         if policy != "allow" and isinstance(function, types.FunctionType):
-            _C.never_trace(function.__code__, callees=True)  # where CPython calls it, it is no frame of its own
+            _C.never_trace(function.__code__, callees=True)  # where CPython calls it, neither it nor what it calls is traced
     return fn
 
 
 def _function_of(fn: Any) -> Any:
-    """The object that traced code calls: methods are bound anew at each access."""
+    """The function under a method: a bound method is another object at each access, and marks go by identity."""
     return fn.__func__ if isinstance(fn, (types.MethodType, staticmethod, classmethod)) else fn

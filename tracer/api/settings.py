@@ -47,9 +47,9 @@ class Settings:
 
     def new_region(self, target: object) -> RegionState:
         """A region of its own for one decorated object."""
-        from tracer.pipeline.convert_frame import convert_frame  # late, since it loads the interpreter and SymPy
+        from tracer.pipeline.convert_frame import convert_frame  # late: 1 s for the interpreter and SymPy, at the first decorator
         from tracer.runtime.region_state import RegionState
-        from tracer.runtime.shape_spec import ShapeSpec
+        from tracer.runtime.spec_choice import spec_of
 
         return RegionState(
             compiler_fn=self.compiler(),
@@ -58,7 +58,7 @@ class Settings:
             dynamic=self.dynamic,
             name=self.name or display_name(target),
             recompile_limit=self.recompile_limit,
-            shapes=None if self.shapes is None else ShapeSpec.of(self.shapes),
+            shapes=None if self.shapes is None else spec_of(self.shapes),
             capacity=self.capacity,
             compile_timeout=self.compile_timeout,
             **self.hooks,

@@ -9,6 +9,7 @@ from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
+from tracer.backends.printable_operators import PRINTABLE
 from tracer.backends.torch_bridge import on_torch_values
 
 Decompositions = Mapping[Any, Callable[..., Any]]
@@ -26,7 +27,7 @@ def aten_operators(
     def lowered(gm: fx.GraphModule, inputs: list[Any]) -> fx.GraphModule:
         trace = make_fx(
             fx.Interpreter(gm).run,
-            decomposition_table=dict(decompositions or {}),
+            decomposition_table={**PRINTABLE, **(decompositions or {})},
             pre_dispatch=pre_dispatch,
             _allow_non_fake_inputs=True,  # constants that the graph holds
         )

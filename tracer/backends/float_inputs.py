@@ -119,8 +119,8 @@ def _computed_from_floats(graph: fx.Graph) -> dict[fx.Node, None]:
 
 
 def _used_outside(graph: fx.Graph, computed: dict[fx.Node, None]) -> list[fx.Node]:
-    """Those of the computed numbers that nodes which stay in the graph use. Only finite floats and ints can be passed in; what
-    computes another kind of number stays in the graph too."""
+    """The computed numbers that are used by nodes which stay in the graph. Only finite floats and ints can be passed in; nodes
+    that compute other kinds of numbers stay in the graph, too."""
     stays = {node for node in graph.nodes if node not in computed}
     hoisted = []
     for node in reversed(computed):

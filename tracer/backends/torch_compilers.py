@@ -13,6 +13,7 @@ from typing import Any
 from torch import fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
+from tracer.backends.printable_operators import PRINTABLE
 from tracer.backends.views import refuse_written_views
 
 
@@ -23,7 +24,12 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
         raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
     refuse_written_views(gm.graph)
     found: Callable[..., Any] = aot_module_simplified(
-        gm, example_inputs, fw_compiler=_run_as_written, bw_compiler=_run_as_written, keep_inference_input_mutations=True
+        gm,
+        example_inputs,
+        fw_compiler=_run_as_written,
+        bw_compiler=_run_as_written,
+        decompositions=PRINTABLE,
+        keep_inference_input_mutations=True,
     )
     return found
 
@@ -34,12 +40,15 @@ def inductor(
     """Inductor, with the modes and options that it lists (`torch._inductor.list_mode_options()`, `.list_options()`). `options`
     win over those of the mode; a `-` in the name of one is read as `_`, as torch.compile does."""
     refuse_written_views(gm.graph)
-    import torch._inductor as inductor_package  # 2 s of imports that only this backend needs
+    import torch._inductor as inductor_package  # late: 2 s of imports that only this backend needs
     from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.decomposition import select_decomp_table
 
     patches = dict(inductor_package.list_mode_options(mode) if mode else {})
     patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
-    found: Callable[..., Any] = compile_fx(gm, example_inputs, config_patches=patches)
+    found: Callable[..., Any] = compile_fx(
+        gm, example_inputs, config_patches=patches, decompositions={**select_decomp_table(), **PRINTABLE}
+    )
     return found
 
 

@@ -17,15 +17,16 @@ from bytecode import BinaryOp, Bytecode, CellVar, Compare, CompilerFlags, FreeVa
 from bytecode.instr import InstrLocation
 
 from tracer.bytecode.dialect import DIALECT
-from tracer.bytecode.instructions import HAS_ARGUMENT, Instruction
+from tracer.bytecode.instructions import Instruction
+from tracer.bytecode.opcode_facts import BINARY_OPS, DIRECTED_JUMPS, FACTS
 from tracer.bytecode.stack_depth import DepthError, measure
 
 FUNCTION_FLAGS = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
-_COMPARE = dict(zip(DIALECT.compare_ops, Compare, strict=False))
-_BINARY = dict(zip(DIALECT.binary_ops, BinaryOp, strict=False))
+_COMPARE = dict(zip(dis.cmp_op, Compare, strict=False))
+_BINARY = dict(zip(BINARY_OPS, BinaryOp, strict=False))
 _CONST_OPS = frozenset(dis.opname[opcode] for opcode in dis.hasconst)
 _CELL_OPS = frozenset(dis.opname[opcode] for opcode in dis.hasfree)
-_ABSTRACT_JUMPS = {spelling: jump for jump, pair in DIALECT.directed_jumps.items() for spelling in (jump, *pair)}
+_ABSTRACT_JUMPS = {spelling: jump for jump, pair in DIRECTED_JUMPS.items() for spelling in (jump, *pair)}
 
 
 class AssemblyError(ValueError):
@@ -113,7 +114,7 @@ class Assembler:
         arg = instruction.arg if target is None else target
         if target is None and instruction.argval is not arg:
             arg = instruction.argval
-            flags = DIALECT.name_shift.get(instruction.opname, 0)
+            flags = FACTS[instruction.opcode].flags
             if flags:
                 arg = (*(bool(instruction.oparg >> bit & 1) for bit in range(flags)), arg)
         self.set_position(instruction.positions)
@@ -283,15 +284,15 @@ class Assembler:
             forward = op.target_index > index
             jump = _ABSTRACT_JUMPS.get(op.opname)
             if jump is not None:
-                op.opname = DIALECT.directed_jumps[jump][0 if forward else 1]
+                op.opname = DIRECTED_JUMPS[jump][0 if forward else 1]
             elif forward == ("BACKWARD" in op.opname):
                 raise AssemblyError(f"{op.opname} cannot jump {'forward' if forward else 'backward'}")
         opcode = dis.opmap.get(op.opname)
         if opcode is None:
             raise AssemblyError(f"Python {DIALECT.version[0]}.{DIALECT.version[1]} has no opcode {op.opname}")
         op.opcode = opcode
-        op.final = op.opname in DIALECT.final_ops
-        if HAS_ARGUMENT[opcode]:
+        op.final = FACTS[opcode].final
+        if FACTS[opcode].argument is not None:
             op.effect_arg = _effect_arg(op)
         if op.protection is not None:
             op.protection.handler_index = _place_of(op.protection.handler, layout)
@@ -333,7 +334,8 @@ class Assembler:
         arg: Any = op.arg
         if op.opname in _CONST_OPS:
             return Instr(op.opname, self._const(arg), location=location)
-        if not HAS_ARGUMENT[op.opcode]:
+        facts = FACTS[op.opcode]
+        if facts.argument is None:
             return Instr(op.opname, location=location)
         if op.opname in _CELL_OPS:
             arg = _variable(op, layout)
@@ -341,8 +343,8 @@ class Assembler:
             arg = _COMPARE[arg]
         elif op.opname == "BINARY_OP":
             arg = _BINARY[arg]
-        elif op.opname in DIALECT.name_shift and isinstance(arg, str):
-            arg = (*(False,) * DIALECT.name_shift[op.opname], arg)
+        elif facts.flags and isinstance(arg, str):
+            arg = (*(False,) * facts.flags, arg)
         return Instr(op.opname, arg, location=location)
 
     def _const(self, value: Any) -> _Const:
@@ -364,7 +366,7 @@ def _place_of(label: Label, layout: _Layout) -> int:
 def _effect_arg(op: _Op) -> int:
     if isinstance(op.arg, int) and op.opname not in _CONST_OPS:
         return op.arg
-    if isinstance(op.arg, tuple) and op.opname in DIALECT.name_shift:
+    if isinstance(op.arg, tuple) and FACTS[op.opcode].flags:
         return sum(flag << bit for bit, flag in enumerate(op.arg[:-1]))
     return 0
 

@@ -16,6 +16,7 @@ from types import CodeType
 from typing import Any
 
 from tracer.bytecode.dialect import DIALECT
+from tracer.bytecode.opcode_facts import BINARY_OPS, FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Instruction(_Draft):
     @property
     def final(self) -> bool:
         """Control never goes on to the next instruction."""
-        return self.opname in DIALECT.final_ops
+        return FACTS[self.opcode].final
 
     def __str__(self) -> str:
         if self.target is not None:
@@ -131,33 +132,11 @@ _GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYN
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 
 
-def _argument_reader(opcode: int) -> str:
-    """Which table an opcode's argument indexes."""
-    name = dis.opname[opcode]
-    if opcode in dis.hasjrel or opcode in dis.hasjabs:
-        return "jump"
-    if opcode in dis.hasconst:
-        return "const"
-    if opcode in dis.hasname:
-        return "name"
-    if opcode in dis.haslocal or opcode in dis.hasfree:
-        return "pair" if name in DIALECT.local_pairs else "local"
-    if opcode in dis.hascompare:
-        return "compare"
-    return "binary" if name == "BINARY_OP" else "plain"
-
-
-def _takes_argument(opcode: int) -> bool:
-    has_argument = getattr(dis, "hasarg", None)
-    return opcode in has_argument if has_argument is not None else opcode >= dis.HAVE_ARGUMENT
-
-
 # Tables indexed by opcode number.
-_READERS = [_argument_reader(opcode) for opcode in range(256)]
-HAS_ARGUMENT = [_takes_argument(opcode) for opcode in range(256)]
-_CACHES = [DIALECT.inline_caches.get(dis.opname[opcode], 0) for opcode in range(256)]
-_NAME_SHIFT = [DIALECT.name_shift.get(dis.opname[opcode], 0) for opcode in range(256)]
-_BACKWARD = ["BACKWARD" in dis.opname[opcode] for opcode in range(256)]
+_READERS = [facts.argument for facts in FACTS]
+_CACHES = [facts.caches for facts in FACTS]
+_FLAGS = [facts.flags for facts in FACTS]
+_BACKWARD = ["BACKWARD" in facts.name for facts in FACTS]
 _ABSOLUTE = [opcode in dis.hasjabs for opcode in range(256)]
 
 
@@ -220,7 +199,6 @@ def _read_units(code: CodeType, localsplus: tuple[str, ...]) -> tuple[list[_Draf
     """Instructions without targets and handlers, their start offsets, and (jump, target offset) pairs."""
     raw = code.co_code
     names, consts = code.co_names, code.co_consts
-    binary_ops, compare_ops = DIALECT.binary_ops, DIALECT.compare_ops
     units = list(code.co_positions())
     unit, positions = None, dis.Positions()
     opnames = dis.opname
@@ -234,25 +212,25 @@ def _read_units(code: CodeType, localsplus: tuple[str, ...]) -> tuple[list[_Draf
             extended = (extended | raw[offset + 1]) << 8
             offset += 2
             continue
-        arg = raw[offset + 1] | extended if HAS_ARGUMENT[opcode] else None
+        kind = _READERS[opcode]
+        arg = None if kind is None else raw[offset + 1] | extended
         following = offset + 2 + 2 * _CACHES[opcode]
         argval: Any = arg
         target = None
         if arg is not None:
-            kind = _READERS[opcode]
             if kind == "local":
                 argval = localsplus[arg]
             elif kind == "const":
                 argval = consts[arg]
             elif kind == "name":
-                argval = names[arg >> _NAME_SHIFT[opcode]]
+                argval = names[arg >> _FLAGS[opcode]]
             elif kind == "jump":
                 argval = None
                 target = 2 * arg if _ABSOLUTE[opcode] else following + (-2 * arg if _BACKWARD[opcode] else 2 * arg)
             elif kind == "binary":
-                argval = binary_ops[arg]
+                argval = BINARY_OPS[arg]
             elif kind == "compare":
-                argval = compare_ops[arg >> DIALECT.compare_shift]
+                argval = dis.cmp_op[arg >> DIALECT.compare_shift]
             elif kind == "pair":
                 argval = (localsplus[arg >> 4], localsplus[arg & 15])
         if units[offset >> 1] != unit:  # equal neighbours share one object

@@ -4,18 +4,16 @@ Cells are not counted (they travel as closure). A handler's needs count wherever
 `program.facts`, since each break in a program asks again.
 
 The code at a graph break hands live locals to the resume function and drops the others (`codegen.breaking`,
-`codegen.generators`). An opcode of a new Python that reads or writes a fast local has to be named here.
+`codegen.generators`). `opcode_facts` says which
+locals an opcode reads and writes.
 """
 
 from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.instructions import Program
+from tracer.bytecode.opcode_facts import FACTS, Access
 
 #: Functions that see all locals of their caller.
 _LOOKS_AT_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir", "breakpoint"})
-
-# DELETE_FAST reads, too: it raises where the local is unbound.
-_READS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
-_WRITES = frozenset({"STORE_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
 
 
 def live_names(program: Program, index: int) -> frozenset[str]:
@@ -109,28 +107,18 @@ def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
     bit = {name: 1 << i for i, name in enumerate(program.varnames)}
     reads, writes = [0] * len(program), [0] * len(program)
     for instruction in program:
-        name = instruction.opname
-        if "FAST" not in name:
+        accesses = FACTS[instruction.opcode].locals
+        if not accesses:
             continue
-        if type(instruction.argval) is tuple:  # two operations in one, such as STORE_FAST_LOAD_FAST
-            _pair(instruction.index, name, instruction.argval, bit, reads, writes)
-            continue
-        if name in _READS:
-            reads[instruction.index] = bit[instruction.argval]
-        if name in _WRITES:
-            writes[instruction.index] = bit[instruction.argval]
+        index = instruction.index
+        named = (instruction.argval,) if len(accesses) == 1 else instruction.argval  # two, of STORE_FAST_LOAD_FAST and the like
+        for access, name in zip(accesses, named):
+            if Access.READ in access and not writes[index] & bit[name]:
+                reads[index] |= bit[name]
+            if Access.WRITE in access:
+                writes[index] |= bit[name]
     for start in zero_argument_supers(program):
         if program.argnames[0] not in program.cellvars:
             for index in range(start, start + len(DIALECT.call_sequence)):
                 reads[index] |= bit[program.argnames[0]]
     return reads, writes
-
-
-def _pair(index: int, name: str, names: tuple[str, str], bit: dict[str, int], reads: list[int], writes: list[int]) -> None:
-    """Effects of a super-instruction: its first half is executed first."""
-    second = "STORE" if "_STORE_" in name else "LOAD"
-    for verb, local in zip((name.split("_")[0], second), names):
-        if verb == "STORE":
-            writes[index] |= bit[local]
-        elif not writes[index] & bit[local]:
-            reads[index] |= bit[local]

@@ -8,23 +8,8 @@ functions need all of it.
 from dataclasses import dataclass
 
 from tracer.bytecode.instructions import Instruction, Program
+from tracer.bytecode.opcode_facts import FACTS
 from tracer.bytecode.stack_depth import stack_effects
-
-#: Instructions that never raise, so that their exception entry is not an edge.
-_NEVER_RAISES = frozenset(
-    {
-        "PUSH_EXC_INFO",
-        "POP_EXCEPT",
-        "COPY",
-        "SWAP",
-        "POP_TOP",
-        "PUSH_NULL",
-        "LOAD_CONST",
-        "STORE_FAST",
-        "NOP",
-        "JUMP_FORWARD",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +70,7 @@ def _flow(program: Program) -> list[_State | None]:
         states[index] = state
         instruction = program[index]
         handler = instruction.handler
-        if handler is not None and instruction.opname not in _NEVER_RAISES:
+        if handler is not None and FACTS[instruction.opcode].raises:
             pushed = (_OFFSET, 0) if handler.lasti else (0,)
             work.append((handler.target, _State(state.slots[: handler.depth] + pushed, state.handled)))
         if instruction.target is not None:

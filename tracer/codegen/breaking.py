@@ -18,7 +18,7 @@ from tracer.guards.lifetimes import may_run_code
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import NullVariable, VariableTracker
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 from tracer.variables.builders.weak_references import leads_to
 from tracer.variables.classes.made_classes import MadeClassVariable
 from tracer.variables.exceptions.exceptions import HandledBefore

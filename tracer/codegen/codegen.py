@@ -18,17 +18,17 @@ import torch
 from torch import fx
 
 from tracer.bytecode import Assembler, Label
-from tracer.codegen.cache_checks import load_cached_object
 from tracer.codegen.generators import build_generator
 from tracer.codegen.tracebacks import build_traceback
 from tracer.effects.lifetimes import has_finalizer
 from tracer.effects.log import Deleted
-from tracer.graph.fakes.exchanged_data import exchange
+from tracer.graph.fakes.exchanged_data import assign_data
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import VariableTracker, unreachable
-from tracer.sources import LocalSource, Source
+from tracer.sources.base import Source
+from tracer.sources.roots import LocalSource
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.sets import SetVariable
@@ -92,8 +92,6 @@ class Codegen:
         self.own_locals: list[str] = [self.graph_out]
         self.read_by_source: dict[VariableTracker | Unwrapped, None] = {}
         self.random_results: list[str] = []  # the local of each random number that was drawn
-        self.cached_results = ""  # the local with the results of cached functions
-        self.cached_result_indices: dict[VariableTracker, int] = {}  # result -> its index in that tuple
         self.fallback: Label | None = None  # the handler for reads that fail; None after the first side effect
         self.used_fallbacks: dict[Label, None] = {}  # the handlers that have to be emitted
         self.loaded: set[VariableTracker | Unwrapped] = set()
@@ -118,8 +116,8 @@ class Codegen:
             self.read(value.source)
         elif isinstance(value, Unwrapped):
             unreachable(value)
-        elif value in self.effects.cached.parts:
-            load_cached_object(self, value)
+        elif value in self.effects.cached:
+            self.effects.cached.refuse_escape(value)
         else:
             self._make(value)
 
@@ -301,7 +299,7 @@ class Codegen:
     def change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:
         """Stores `item`; deletes the attribute if `item` is None."""
         if name == "data" and isinstance(value, TensorVariable) and item is not None:
-            self.call_object(exchange, lambda: self.load(value), lambda: self.load(item))
+            self.call_object(assign_data, lambda: self.load(value), lambda: self.load(item))
             self.asm.pop()
             return
         if self._stores_plainly(value):

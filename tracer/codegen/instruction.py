@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tracer.bytecode import Instruction
+from tracer.bytecode.opcode_facts import FACTS
 from tracer.codegen.codegen import Codegen
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.translator import InstructionTranslator
@@ -72,7 +72,10 @@ def run_instruction(cg: Codegen, frames: list[InstructionTranslator], push_opera
         return Ran(stack[: len(stack) - count], 0)
     if inst.target is not None:
         return _run_jump(cg, frame, push_operands)
-    operands, results = _stack_use(inst, len(stack))
+    uses = FACTS[inst.opcode].uses
+    if uses is None:
+        unsupported("unsupported-opcode", opcode=inst.opname)
+    operands, results = uses(inst.arg or 0)
     push_operands(operands)
     if inst.opname == "LOAD_GLOBAL":
         asm.emit("LOAD_GLOBAL", (False, inst.argval))
@@ -117,38 +120,3 @@ def _run_jump(cg: Codegen, frame: InstructionTranslator, push_operands: PushOper
 
 _NEED_OWN_GLOBALS = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME")
 NULL_VALUE: VariableTracker = NullVariable()
-_USES: dict[str, tuple[int, int]] = {
-    "LOAD_ATTR": (1, 1), "STORE_ATTR": (2, 0), "DELETE_ATTR": (1, 0), "BINARY_OP": (2, 1), "COMPARE_OP": (2, 1),
-    "IS_OP": (2, 1), "CONTAINS_OP": (2, 1), "UNARY_NEGATIVE": (1, 1), "UNARY_POSITIVE": (1, 1), "UNARY_NOT": (1, 1),
-    "UNARY_INVERT": (1, 1), "BINARY_SUBSCR": (2, 1), "STORE_SUBSCR": (3, 0), "DELETE_SUBSCR": (2, 0), "GET_ITER": (1, 1),
-    "LOAD_GLOBAL": (0, 1), "IMPORT_NAME": (2, 1), "LIST_TO_TUPLE": (1, 1), "BEFORE_WITH": (1, 2), "GET_LEN": (1, 2),
-    "STORE_GLOBAL": (1, 0), "DELETE_GLOBAL": (0, 0), "RAISE_VARARGS": (0, 0), "LOAD_BUILD_CLASS": (0, 1),
-    "LOAD_ASSERTION_ERROR": (0, 1), "LOAD_CONST": (0, 1),
-}  # fmt: skip
-
-
-def _stack_use(inst: Instruction, depth: int) -> tuple[int, int]:
-    """How many values an instruction takes from the stack and how many it leaves."""
-    arg = inst.arg or 0
-    known = _USES.get(inst.opname)
-    if inst.opname == "RAISE_VARARGS":
-        return arg, 0
-    if known is not None:
-        return known
-    if inst.opname == "UNPACK_SEQUENCE":
-        return 1, arg
-    if inst.opname == "UNPACK_EX":
-        return 1, (arg & 0xFF) + 1 + (arg >> 8)
-    if inst.opname in ("BUILD_SET", "BUILD_STRING", "BUILD_LIST", "BUILD_TUPLE"):
-        return arg, 1
-    if inst.opname == "BUILD_MAP":
-        return 2 * arg, 1
-    if inst.opname == "FORMAT_VALUE":
-        return (2 if arg & 4 else 1), 1
-    if inst.opname == "CALL_FUNCTION_EX":
-        return (4 if arg & 1 else 3), 1
-    if inst.opname in ("LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "SET_ADD", "LIST_APPEND"):
-        return arg + 1, arg
-    if inst.opname == "MAP_ADD":
-        return arg + 2, arg
-    unsupported("unsupported-opcode", opcode=inst.opname)

@@ -22,12 +22,13 @@ from tracer.codegen.random_draws import emit_draws, emit_restore_states
 from tracer.codegen.replay import replay
 from tracer.codegen.tracebacks import tracebacks_hide_frame
 from tracer.effects import rollback
-from tracer.guards import argument_slots
+from tracer.guards.reading import argument_slots
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import LocalSource, Source
+from tracer.sources.base import Source
+from tracer.sources.roots import LocalSource
 
 if TYPE_CHECKING:
     from tracer.graph.output_graph import GraphInput
@@ -77,7 +78,8 @@ class OutputCodeBuilder:
         """The nodes that the graph has to return for `body`. Found by emitting the code once and throwing it away."""
         cg = self._codegen()
         emit_draws(cg)
-        emit_cache_calls(cg)
+        if emit_cache_calls(cg):
+            cg.asm.pop()
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
         cg.read_by_source.clear()
@@ -238,9 +240,8 @@ class OutputCodeBuilder:
             asm.return_value()
 
     def _fall_back_unless_as_traced(self, cg: Codegen, drawn: str | None) -> None:
-        """Runs the original code if a cached function returned another result than in the trace."""
+        """whether the caches have given what was traced -> . If not, runs the original code."""
         as_traced = cg.asm.label()
-        cg.asm.load_fast(cg.cached_results)
         cg.asm.emit("POP_JUMP_FORWARD_IF_TRUE", as_traced)
         if drawn is not None:
             emit_restore_states(cg, drawn)

@@ -9,13 +9,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tracer.effects.cached_results import CachedObjects
+from tracer.effects.cached_results import CachedResults
 from tracer.effects.lifetimes import check_attribute_release, check_object_release, check_release
-from tracer.effects.places import EffectPlaces, ToldEffect
+from tracer.effects.places import DescribedEffect, EffectPlaces
 from tracer.effects.random_draws import Draw
-from tracer.graph_breaks import unsupported
 from tracer.locations import UserLocation
 from tracer.protocol.variable import VariableTracker
+from tracer.sources.roots import LocalSource
 
 if TYPE_CHECKING:
     from tracer.effects.deferred_calls import DeferredCall
@@ -47,7 +47,8 @@ class Effects:
         self._global_dicts: dict[int, dict[str, Any]] = {}
         self.calls: list[DeferredCall] = []  # in order
         self.draws: list[Draw] = []  # random numbers, in order
-        self.cached = CachedObjects()
+        self.cached = CachedResults()
+        self.answered = 0  # how many reads of what existed before the frame ran this log has answered
         self.observer: Callable[[VariableTracker | None], None] | None = None  # called before each change
 
     @contextlib.contextmanager
@@ -66,8 +67,7 @@ class Effects:
 
     def _begin(self, target: VariableTracker) -> None:
         """`target`, or an attribute of it, is about to change."""
-        if target in self.cached.parts:
-            unsupported("change-of-a-cached-result", value=target.describe())
+        self.cached.refuse_change(target)
         self._notify_observer(target)
         self.mutated.setdefault(target)
 
@@ -131,6 +131,7 @@ class Effects:
     def attribute(self, target: VariableTracker, name: str) -> VariableTracker | None:
         """The value that the trace stored in an attribute; None if it stored none, or deleted the attribute."""
         value = self._attributes.get(target, {}).get(name)
+        self.answered += value is not None and target.source is not None
         return None if isinstance(value, Deleted) else value
 
     def is_deleted(self, target: VariableTracker, name: str) -> bool:
@@ -156,7 +157,9 @@ class Effects:
         self._globals[id(globals_), name] = value
 
     def global_value(self, globals_: dict[str, Any], name: str) -> AttributeValue | None:
-        return self._globals.get((id(globals_), name))
+        value = self._globals.get((id(globals_), name))
+        self.answered += value is not None
+        return value
 
     def stored_globals(self) -> Iterator[tuple[dict[str, Any], str, AttributeValue]]:
         for (key, name), value in self._globals.items():
@@ -168,23 +171,34 @@ class Effects:
         self._places.note("call", len(self.calls))
         self.calls.append(call)
 
-    def told(self) -> Iterator[ToldEffect]:
-        """What the output code replays on what existed before the frame ran."""
+    def changes_what_existed(self) -> bool:
+        """Whether the trace has changed, or will call, something that existed before the frame ran."""
+        changed = any(target.source is not None for target in self.mutated)
+        return changed or bool(self.calls) or bool(self._globals)
+
+    def changes_what_modules_see(self) -> bool:
+        """Whether code that runs now could see that the changes are not made yet. What was changed of the arguments of the frame
+        alone is taken to be nobody else's."""
+        roots = [target.source.root() for target in self.mutated if target.source is not None]
+        return bool(self.calls or self._globals) or not all(isinstance(root, LocalSource) for root in roots)
+
+    def descriptions(self) -> Iterator[DescribedEffect]:
+        """Each effect that the output code replays on something that existed before the frame ran, for the log `side_effects`."""
         for index, draw in enumerate(self.draws):
-            yield self._places.told(f"draw: {_name(draw.function)}", "draw", index)
+            yield self._places.with_lines(f"draw: {_name(draw.function)}", "draw", index)
         for index, call in enumerate(self.calls):
-            yield self._places.told(f"call: {_name(call.function)}", "call", index)
+            yield self._places.with_lines(f"call: {_name(call.function)}", "call", index)
         for target in self.mutated:
             if target.source is None:
                 continue
             if (target,) in self._places:
-                yield self._places.told(f"change of {target.python_type().__name__} {target.source.name}", target)
+                yield self._places.with_lines(f"change of {target.python_type().__name__} {target.source.name}", target)
             for name, value in self.attributes(target).items():
                 verb = "delete" if value is DELETED else "store"
-                yield self._places.told(f"{verb} attribute {target.source.name}.{name}", target, name)
+                yield self._places.with_lines(f"{verb} attribute {target.source.name}.{name}", target, name)
         for globals_, name, value in self.stored_globals():
             verb = "delete" if value is DELETED else "store"
-            yield self._places.told(f"{verb} global {name}", "global", id(globals_), name)
+            yield self._places.with_lines(f"{verb} global {name}", "global", id(globals_), name)
 
     def __bool__(self) -> bool:
         return bool(self.mutated or self._globals or self.calls)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from tracer import logs
 from tracer.locations import UserLocation
 
-ToldEffect = tuple[str, tuple[UserLocation, ...]]  # an effect in words, and the lines that had it, in their order
+DescribedEffect = tuple[str, tuple[UserLocation, ...]]  # an effect in words, and the lines that had it, in their order
 
 
 class EffectPlaces:
@@ -23,7 +23,8 @@ class EffectPlaces:
             if place is not None:
                 self._of.setdefault(effect, {})[place] = None
 
-    def told(self, words: str, *effect: Hashable) -> ToldEffect:
+    def with_lines(self, words: str, *effect: Hashable) -> DescribedEffect:
+        """The description of an effect, with the lines that had it."""
         return words, tuple(self._of.get(effect, ()))
 
     def __contains__(self, effect: tuple[Hashable, ...]) -> bool:

@@ -1,0 +1,1 @@
+"""The FX graph of a trace, fake tensors and symbolic numbers."""

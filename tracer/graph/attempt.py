@@ -18,13 +18,15 @@ class AttemptOptions:
     keeps_branches: bool = True  # both branches of a `torch.cond` on sizes, not only the one that this call takes
     asks_layout: bool = False  # layouts of results are decided by conditions on sizes, not guessed
     holds_leaves: bool = False  # leaves that require gradients are made by the output code
+    caches_taken: frozenset[int] = frozenset()  # ids of functions whose cache is not traced through where it has the result
 
     def after(self, anew: TraceAnew) -> AttemptOptions:
         """The options of the next attempt, after `anew` has ended this one."""
-        needs_more = anew.asks_layout or anew.holds_leaves
+        needs_more = anew.asks_layout or anew.holds_leaves or anew.takes_cache is not None
         return dataclasses.replace(
             self,
             keeps_branches=self.keeps_branches and needs_more,
             asks_layout=self.asks_layout or anew.asks_layout,
             holds_leaves=self.holds_leaves or anew.holds_leaves,
+            caches_taken=self.caches_taken if anew.takes_cache is None else self.caches_taken | {anew.takes_cache},
         )

@@ -86,7 +86,7 @@ class _Tracker(TorchDispatchMode):
     def known(self, tensor: Any) -> Rows | None:
         found = self._rows.get(id(tensor))
         if found is None and isinstance(tensor, torch.Tensor):
-            raise Dependent("a tensor comes from nowhere")
+            raise Dependent("it reads a tensor that is neither an input nor the result of an operator")
         return None if found is None else found[1]
 
     def fake_of(self, value: torch.Tensor) -> torch.Tensor:

@@ -27,14 +27,15 @@ from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
 from tracer.operators.facts import is_compliant, writes
-from tracer.operators.meta import fake_form, fake_method
+from tracer.operators.meta import UnknownLayout, fake_form, fake_method
+from tracer.operators.strides import assume_copied
 from tracer.protocol.variable import ObservedException, VariableTracker
 
 if TYPE_CHECKING:
     from shapes.domain import Domain
-    from tracer.guards import Guard
+    from tracer.guards.base import Guard
     from tracer.locations import UserLocation
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 EXAMPLE = "example_value"
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
@@ -82,7 +83,7 @@ class Recorder(Protocol):
         """Has the output code make a leaf whose gradient would be lost if the graph made it."""
 
     def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
-        """The result of the `__torch_dispatch__` that an operator on wrappers calls."""
+        """The result of the program's `__torch_dispatch__` that torch's dispatcher would call for `func`. It is traced."""
 
 
 class OutputGraph:
@@ -229,6 +230,8 @@ class OutputGraph:
             refuse_overridden(target, wrappers_in((fake_args, fake_kwargs)))
         rest = fake_args[1:] if op == "call_method" else fake_args
         example = self.world.operations.run(target, lambda: self.run_fake(run, rest, fake_kwargs, target), fake_args, fake_kwargs)
+        if not self.options.runs_as_written:
+            assume_copied(self.world.fake_mode, _target_name(target), fake_args, example)
         node = self.create_node(op, target, args, kwargs, example)
         result = self.wrap(node, example)
         self.runtime_asserts.place_new()
@@ -246,6 +249,8 @@ class OutputGraph:
             result = self.world.run(function, args, kwargs)
         except _DATA_DEPENDENT as error:
             unsupported("data-dependent-operator", operator=_target_name(what), error=str(error).partition("\n")[0])
+        except UnknownLayout:
+            unsupported("layout-of-out", operator=_target_name(what))
         except (ObservedException, RecursionError):
             raise
         except Exception as error:
@@ -395,7 +400,7 @@ class OutputGraph:
             if storages.get(id(item)) in mode.written_storages
         ]
 
-    def leaf_that_shows(self, results: list[fx.Node], inputs: list[GraphInput]) -> int | None:
+    def step_of_exposed_leaf(self, results: list[fx.Node], inputs: list[GraphInput]) -> int | None:
         """The step that made a leaf that the results expose; None if there is none. Either a view of the leaf is returned, which
         must be a view of the real leaf, or the backend differentiates the graph with respect to its inputs only and would lose
         the leaf's gradient: the leaf is returned itself, or no input requires a gradient."""

@@ -14,6 +14,7 @@ from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic
 from tracer.graph.output_graph import EXAMPLE
 
 _PLAIN = (int, bool, str, bytes, type(None), type(...), complex, torch.dtype, torch.device, torch.layout, torch.memory_format)
+KINDS = "kinds of the outputs"  # in the meta of a loaded graph, whose nodes have no fake values
 Rename = Callable[[Any], Any]  # an expression over the symbols of a trace -> the same over their places
 
 
@@ -36,24 +37,39 @@ def layout_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
 
 
 def fakes_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
-    """Like `layout_of`, for all nodes. The independence of rows and the sizes of outputs follow from these."""
-    return [[_layout(leaf, rename) for leaf in tree_leaves(node.meta.get(EXAMPLE))] for node in gm.graph.nodes]
+    """Like `layout_of`, for all nodes, but without strides: the independence of rows and the sizes of outputs follow."""
+    return [[_layout(leaf, rename, strides=False) for leaf in tree_leaves(node.meta.get(EXAMPLE))] for node in gm.graph.nodes]
 
 
 def sizes_of_outputs(gm: fx.GraphModule) -> list[tuple[Any, ...]]:
     """The sizes of each tensor that the graph returns, over the symbols of its trace."""
-    examples = [item.meta.get(EXAMPLE) for item in gm.graph.output_node().args[0] if isinstance(item, fx.Node)]
     return [
         tuple([expr_of(size) if is_symbolic(size) else sympy.Integer(int(size)) for size in example.shape])
-        for example in examples
-        if isinstance(example, torch.Tensor)
+        for example in _outputs(gm)
     ]
 
 
-def _layout(example: Any, rename: Rename) -> Any:
+def kinds_of_outputs(gm: fx.GraphModule) -> list[str]:
+    """`float32 on cpu`, for each of these tensors. Of a loaded graph it is what was saved."""
+    saved: list[str] | None = gm.meta.get(KINDS)
+    return list(map(_kind, _outputs(gm))) if saved is None else saved
+
+
+def _outputs(gm: fx.GraphModule) -> list[torch.Tensor]:
+    examples = [item.meta.get(EXAMPLE) for item in gm.graph.output_node().args[0] if isinstance(item, fx.Node)]
+    return [example for example in examples if isinstance(example, torch.Tensor)]
+
+
+def _kind(example: torch.Tensor) -> str:
+    layout = "" if example.layout is torch.strided else f", {example.layout}"
+    gradient = ", requires grad" if example.requires_grad else ""
+    return f"{example.dtype} on {example.device}{layout}{gradient}".replace("torch.", "")
+
+
+def _layout(example: Any, rename: Rename, strides: bool = True) -> Any:
     if not isinstance(example, torch.Tensor):
         return _number(example, rename)
-    dims = [_number(number, rename) for number in (*example.shape, *example.stride())]
+    dims = [_number(number, rename) for number in (*example.shape, *(example.stride() if strides else ()))]
     return type(example), example.dtype, example.device, example.requires_grad, dims
 
 

@@ -295,8 +295,9 @@ register(
 register(
     "identity-of-a-cached-result",
     "Whether {left}, which a cache keeps, is {right} shows only when the program runs",
-    "What functools.lru_cache gives may be held elsewhere, too, and the trace makes it anew.",
-    "compare what the objects hold.",
+    "functools.lru_cache gives the same object each time, and the trace makes it anew. CPython makes the call now; the next "
+    "trace takes the object from the cache.",
+    "compare, or return, what the object holds.",
     topic=_VALUES,
 )
 register(
@@ -401,6 +402,13 @@ register(
     "{operator} gave a {cls}, which a graph cannot hold",
     "Only tensors, numbers and containers of those can come out of an operation of the graph.",
     "call it outside the traced function.",
+    topic=_TORCH,
+)
+register(
+    "layout-of-out",
+    "{operator} gives the tensor in `out` other sizes, and a layout that is not known",
+    "A tensor that is resized lies as a new result would: in the order of the operands, where these are not contiguous.",
+    "use the result of the call without `out`, or pass an `out` that has the sizes of the result.",
     topic=_TORCH,
 )
 register(

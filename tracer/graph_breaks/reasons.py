@@ -79,9 +79,12 @@ def unsupported(
     break_step: int | None = None,
     **details: Any,
 ) -> NoReturn:
-    """Raises `Unsupported`; whoever steps the frame adds the user's stack with `error.at(stack)`. `calls_instead`: a function
-    that looks at its callers, some of which a break leaves out, and one that need not, because it was told. `relies_on`: guards;
-    where they do not hold, the graph need not break here. `break_step`: where it does, if not where the trace stands."""
+    """Raises `Unsupported`. The loop that steps through the frame adds the user's stack with `error.at(stack)`.
+
+    `calls_instead`: (function, other). The output code calls `other` in place of the function, which looks at its callers: some
+    of them have no frame there. `relies_on`: guards under which the graph breaks; a call for which one fails may need no break.
+    `break_step`: the step at which to break, if it is not the current one.
+    """
     error = _ERRORS.get(reason_id, Unsupported)
     raise error(reason(reason_id), details, calls_instead=calls_instead, relies_on=relies_on, break_step=break_step) from cause
 

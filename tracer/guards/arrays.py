@@ -8,7 +8,7 @@ import numpy as np
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
 from tracer.guards.references import class_name
-from tracer.sources import Source
+from tracer.sources.base import Source
 
 
 def is_shareable_array(value: Any, cls: type, dtype: np.dtype[Any]) -> bool:
@@ -24,7 +24,7 @@ def is_shareable_array(value: Any, cls: type, dtype: np.dtype[Any]) -> bool:
 
 @guard_kind
 class ArrayMatch(Guard):
-    """An array, or a scalar of NumPy, of this dtype. What its tensor looks like is the business of TENSOR_MATCH."""
+    """An array, or a scalar of NumPy, of this dtype. A TENSOR_MATCH on its tensor guards sizes and strides."""
 
     source: Source
     cls: type
@@ -46,7 +46,7 @@ class ArrayMatch(Guard):
 
 @guard_kind
 class ScalarMatch(Guard):
-    """A scalar of NumPy holds the very bits that it held."""
+    """A scalar of NumPy has the same bits as in the trace."""
 
     source: Source
     cls: type
@@ -77,9 +77,6 @@ class NumpyErrorsMatch(Guard):
 
     settings: tuple[tuple[str, str], ...]
     kind: ClassVar[str] = "NUMPY_ERRORS_MATCH"
-
-    def sources(self) -> tuple[Source, ...]:
-        return ()
 
     def check(self, code: CheckScope) -> str | None:
         return f"{code.const(np.geterr, 'geterr')}() == {code.const(dict(self.settings), 'settings')}"

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
 from tracer.guards.demands import Demand, Leads
 from tracer.guards.references import class_name
-from tracer.sources import InstanceDictSource, Source, steps
+from tracer.sources import steps
+from tracer.sources.attributes import InstanceDictSource
+from tracer.sources.base import Source
 from tracer.sources.reading import type_dict, type_mro
 
 _WORDS = {True: "present", False: "absent"}
@@ -39,7 +41,7 @@ class HasAttr(Guard):
         return (Leads(self.source, steps.ATTR, self.attr, self.present),)
 
     def check(self, code: CheckScope) -> str | None:
-        """The dict of an object is looked into where the class is known to have no slot of that name."""
+        """If the class is known to have no slot of that name, it is enough to look into the object's dict."""
         cls = code.exact_type(self.source)
         if cls is not None and type(_found_in_mro(cls, self.attr)) is not MemberDescriptorType and _has_dict(cls):
             return f"{self.attr!r} {'in' if self.present else 'not in'} {code.read(InstanceDictSource(self.source))}"

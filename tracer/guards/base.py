@@ -12,7 +12,7 @@ import torch
 from tracer import _C
 from tracer.guards.references import ObjectRef, class_name
 from tracer.locations import UserLocation
-from tracer.sources import ReadScope, Source
+from tracer.sources.base import ReadScope, Source
 
 if TYPE_CHECKING:
     from tracer.guards.demands import Demand
@@ -58,8 +58,8 @@ _G = TypeVar("_G", bound=type[_C.Value])
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 def guard_kind(cls: _G) -> _G:
-    """Makes a class a kind of guard: a dataclass with slots, compared as `Guard` says. Type checkers see that nobody
-    changes one; at run time that would make each dearer."""
+    """Makes a class a kind of guard: a dataclass with slots, compared as `Guard` says. It is frozen for type checkers only,
+    because frozen dataclasses are slower to make."""
     return dataclass(slots=True, eq=False)(cls)  # type: ignore[return-value]  # slots make another class
 
 
@@ -67,39 +67,41 @@ def guard_kind(cls: _G) -> _G:
 class Guard(_C.Value):
     """One assumption of a trace. Equal guards say the same of the same source: all fields count but `where`."""
 
-    where: UserLocation | None = field(default=None, kw_only=True)  # the user's line that the trace relied on it at
+    where: UserLocation | None = field(default=None, kw_only=True)  # the user's line at which the trace relied on it
     kind: ClassVar[str] = "GUARD"
-    rank: ClassVar[int] = 5  # among guards on one source, low ones first
-    told: ClassVar[bool] = False  # whether its demands say all of it
+    rank: ClassVar[int] = 5  # the order among guards on one source: a lower rank is checked first
+    told: ClassVar[bool] = False  # whether the guard holds exactly if all of its demands do
 
     def __init_subclass__(cls) -> None:
-        """A kind that is checked in another way than the one that it derives from demands something else."""
+        """A kind that overrides `check` and not `demands` is checked otherwise than the demands that it inherits say."""
         if "check" in vars(cls) and "demands" not in vars(cls):
             cls.told = False
 
     def sources(self) -> tuple[Source, ...]:
-        """What it reads; nearly always its field `source`."""
-        return (self.source,)  # type: ignore[attr-defined]  # most kinds have it
+        """What it reads: the source in its field `source`, or those in `group`. A kind with neither reads none."""
+        source: Source | None = getattr(self, "source", None)
+        group: tuple[Source, ...] = getattr(self, "group", ())
+        return group if source is None else (source,)
 
     def demands(self) -> tuple[Demand, ...]:
-        """What it demands of the values at its sources: see `guards.demands`. By these C answers for the guard, and entries are
-        told apart."""
+        """What it demands of the values at its sources, see `guards.demands`. C checks these, and decisions between entries are
+        made from them."""
         return ()
 
     def says_all(self) -> bool:
-        """Whether its demands say all of it."""
+        """Whether the guard holds exactly if all of its demands do. If not, they only follow from it."""
         return self.told
 
     def check(self, code: CheckScope) -> str | None:
         """A Python expression that is true exactly if the guard holds; None if earlier guards have shown it.
 
-        To be written by hand where the guard is not one demand that says all of it.
+        A kind overrides it unless it is exactly one demand.
         """
         [demand] = self.demands()
         return demand.text(code)
 
     def follows_from(self, known: Known) -> bool:
-        """Whether it holds wherever the guards that are known hold, sizes, strides and expressions over them apart; see
+        """Whether it follows from guards that hold. Sizes, strides and expressions over them are left out; see
         `guards.implication`."""
         if self in known.guards:
             return True
@@ -113,6 +115,10 @@ class Guard(_C.Value):
     def explain(self, *seen: Any) -> Mismatch:
         """Words for its failure, given the values now at its sources."""
         raise NotImplementedError
+
+    def shows_data(self) -> bool:
+        """Whether the words of `explain` may show values that the program computes with, beside types, sizes and the like."""
+        return True
 
     def references(self) -> Iterator[ObjectRef]:
         """The objects whose death makes the guard fail for ever."""

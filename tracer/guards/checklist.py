@@ -1,6 +1,6 @@
-"""Guards as data that `_C.Checklist` compares without running Python; what it cannot answer for is left to a function.
+"""Guards as data that `_C.Checklist` compares without running Python; a Python function checks the guards that C cannot.
 
-Guards are taken that say all by their demands (see `guards.demands`), each of which C can test on values that it reads.
+A guard can be taken into the list if it holds exactly if its demands do (see `guards.demands`) and C can test each of them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from tracer.guards.demands import (
     Length,
     Lies,
     OfType,
+    Present,
     State,
     Stays,
     Tensor,
 )
 from tracer.guards.reading import Steps, argument_slots, readable
 from tracer.guards.steady import CONSTANTS, Group
-from tracer.sources import Source
+from tracer.sources.base import Source
 
 _CONTAINERS = (list, tuple, dict)
 
@@ -50,7 +51,7 @@ class ListBuilder:
         self._counter: tuple[_C.Counter | None, int] = None, 0
         self._unchanged: Any = None
         self._groups: list[tuple[Any, Any, int]] = []
-        self._held: dict[Source, tuple[int, int]] = {}  # leaf -> its group, and which of its tensors
+        self._held: dict[Source, tuple[int, int]] = {}  # leaf -> (index of its group, index in the group)
         self._known_apart = -1
         self._known_classes: set[type] = set()
         self._features: dict[Feature, int] = {}
@@ -63,7 +64,8 @@ class ListBuilder:
     # ---- groups
 
     def take_group(self, group: Group, steady: Any, match: Any, apart: bool) -> bool:
-        """`steady` and `match` are those that the function for all guards has; `apart`: its leaves are known to be distinct."""
+        """Takes a group of steady guards, if C can test its leaves. `steady` and `match` are the objects that the function for
+        all guards uses. `apart`: `steady` checks that the leaves are distinct."""
         if not all(leaf.spec.cls in PLAIN_TENSORS and leaf.spec.dispatch_keys is not None for leaf in group.leaves):
             return False
         slots = argument_slots(self._code)
@@ -79,12 +81,13 @@ class ListBuilder:
     # ---- guards
 
     def take(self, guard: Guard, unchanged: Any = None) -> bool:
-        """Whether the list answers for this guard. `unchanged`: the watcher that the function for all guards has."""
+        """Takes a guard, if C can test it; returns whether it did. `unchanged`: the watcher that the function for all guards
+        uses."""
         self._watcher = unchanged
         demands = guard.demands() if guard.says_all() else ()
         if not demands or not all(type(demand) in _TAKE for demand in demands):
             return False
-        # What is noted of a guard of which another demand cannot be tested is demanded all the same.
+        # If a later demand cannot be taken, the earlier ones stay in the list: the guard demands them, so they are not wrong.
         return all(_TAKE[type(demand)](self, demand) for demand in demands)
 
     def _state_holds(self, demand: State) -> bool:
@@ -128,7 +131,7 @@ class ListBuilder:
         return not demand.obj.dead and self._words(demand)
 
     def _words(self, demand: Demand) -> bool:
-        """A demand that says no more than what follows from it for features."""
+        """Takes a demand that holds exactly if some features lie in intervals."""
         return self._lie(Lies(feature, low, high) for feature, low, high in intervals_of(demand))
 
     def _lie(self, demands: Iterable[Lies]) -> bool:
@@ -142,7 +145,7 @@ class ListBuilder:
         return True
 
     def _lies(self, demand: Lies) -> bool:
-        """Of what is no int, C does not say that it is none."""
+        """C reads a word of any value as an int, so the values that must be ints have to be shown to be ints first."""
         words = [word for _, word in demand.feature.terms]
         ints = all(word.kind != WORD.INT or self._types.get(word.source) is int for word in words)
         return ints and self._words(demand)
@@ -158,13 +161,19 @@ class ListBuilder:
         return True
 
     def _leads(self, demand: Leads) -> bool:
-        """Of keys of dicts C can always tell; of other steps it may have to leave that to Python."""
+        """Takes the presence of a key in a dict, which C can always decide; for other steps it may need Python."""
         source, step = demand.source, demand.step
         if step.kind != STEP.ITEM or step.absent is None or not step.is_in_c(demand.key):
             return False
         if self._types.get(source) is not dict or not readable(source):
             return False
         self._steps.add(step.kind if demand.present else step.absent, self._steps.of(source), demand.key)
+        return True
+
+    def _present(self, demand: Present) -> bool:
+        if not readable(demand.source):
+            return False
+        self._steps.of(demand.source)
         return True
 
     def _constant(self, demand: Equal) -> bool:
@@ -180,7 +189,7 @@ class ListBuilder:
         return self._held[source] if source in self._held else self._steps.of(source)
 
     def _classes_of(self, sources: Iterable[Source]) -> set[type]:
-        """The classes that tensors at the sources may have, where the list holds."""
+        """The classes that the tensors at these sources may have if the other checks of the list hold."""
         exact = {tensor.source: tensor.spec.cls for tensor in self._tensors}
         return {cls for source in sources for cls in ([exact[source]] if source in exact else PLAIN_TENSORS)}
 
@@ -190,14 +199,15 @@ class ListBuilder:
         rest: Callable[..., Any] | None,
         whole: Callable[..., Any],
     ) -> _C.Checklist:
-        """`fetched`: what is handed out in place of True. `whole` checks all guards, `rest` those that were not taken."""
+        """The finished list. `fetched`: the tensors that it returns in place of True. `whole` checks all guards, `rest` those
+        that were not taken."""
         tensors = [self._value(tensor.source) for tensor in self._tensors]
         known = self._known_apart
         if not {source for source, (group, _) in self._held.items() if group == known}.issubset(self._apart):
             known = -1
         others = [source for source in self._apart if not (source in self._held and self._held[source][0] == known)]
         apart = [self._value(source) for source in others]
-        if self._known_classes.isdisjoint(self._classes_of(others)):  # objects of different classes are two
+        if self._known_classes.isdisjoint(self._classes_of(others)):  # objects of different classes are distinct
             known = -1
         handed = None if fetched is None else [self._value(source) for source in fetched]
         features = tuple([
@@ -246,5 +256,6 @@ _TAKE: dict[type[Demand], Callable[[ListBuilder, Any], bool]] = {
     Length: ListBuilder._length,
     Keys: ListBuilder._keys,
     Leads: ListBuilder._leads,
+    Present: ListBuilder._present,
     Lies: ListBuilder._lies,
 }

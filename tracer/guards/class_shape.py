@@ -1,4 +1,4 @@
-"""Guards on classes that a function makes anew at each call: they are told by what they are made of, not by which they are."""
+"""Guards on classes that a function makes anew at each call: they are compared by bases and contents, not by identity."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.guards.constants import constant_key, is_guardable_constant
 from tracer.guards.references import class_name
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.sources.reading import type_dict
 
 _bases = type.__dict__["__bases__"].__get__
@@ -53,7 +53,7 @@ def _kind(name: str, value: Any) -> tuple[Any, ...]:
 
 @guard_kind
 class ClassShape(Guard):
-    """A class is made as that one was."""
+    """A class has the bases and the kinds of attributes that the class of the trace had."""
 
     source: Source
     template: Any

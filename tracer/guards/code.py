@@ -26,9 +26,9 @@ from tracer.guards.reading import argument_slots, readable
 from tracer.guards.references import lasts
 from tracer.guards.steady import CONSTANTS, Group, Grouping
 from tracer.guards.tensors import TensorMatch
-from tracer.sources import CellSource, GlobalsSource, LocalSource, Source
 from tracer.sources.base import CLOSURE as CLOSURE_SLOT
-from tracer.sources.roots import module_namespace
+from tracer.sources.base import Source
+from tracer.sources.roots import CellSource, GlobalsSource, LocalSource, module_namespace
 
 CLOSURE = "___closure"
 _TAKEN = {"G", "True", "False", "None", CLOSURE}
@@ -38,7 +38,7 @@ _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
 def steady_slots(code: CodeType) -> tuple[str, ...]:
-    """Those slots that hold what the caller passed, not a tuple or dict made for the call."""
+    """The argument slots that hold an object of the caller: not *args and **kwargs, which are made for the call."""
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
@@ -52,8 +52,8 @@ def builtins_of(globals: dict[str, Any], builtins: dict[str, Any] | None = None)
 
 
 def fetchable(guards: Iterable[Guard], inputs: Iterable[Source], code: CodeType, globals: dict[str, Any]) -> tuple[Source, ...]:
-    """Those of the inputs that check_fn has at hand and that take a path to reach: tensors that it checks. If it has
-    all of the inputs, all of them."""
+    """The inputs of the graph that check_fn returns, so that output code need not read them again: tensors that it checks and
+    that are reached by a path. If it checks all inputs, it returns the arguments among them, too."""
     parts = dict.fromkeys(part for guard in guards for part in guard.parts())
     grouping = Grouping(code, steady_slots(code), globals, functools.partial(builtins_of, globals))
     leaves = grouping.leaves(parts)
@@ -87,7 +87,8 @@ class CheckCode(CheckScope):
         builtins: dict[str, Any] | None = None,
         namespaces: Mapping[str | None, dict[str, Any]] = MappingProxyType({}),
     ) -> None:
-        """`namespaces`: those of modules that are not to be looked up by name now; None: the builtins."""
+        """`namespaces`: the globals of modules by name (None: the builtins), which are used in place of what `sys.modules` has
+        now."""
         self.parameters = _parameters(argument_slots(code))
         self.freevars = code.co_freevars
         self.qualname = code.co_qualname
@@ -99,15 +100,16 @@ class CheckCode(CheckScope):
         self._code_ref = weakref.ref(code)
         self._namespaces = namespaces
         self._names: dict[int, str] = {}
-        self._counts: dict[str, int] = {}  # how often a stem was used up
+        self._counts: dict[str, int] = {}  # how many names with this stem there are
         self._variables: dict[Source, str] = {}
         self._types: dict[Source, type] = {GlobalsSource(): dict}
         self._step = 0
-        self.looks: list[OnDemand] = []  # what check_fn calls: one for each group of steady guards
-        self.printers: list[GroupPrinter] = []  # theirs
-        self._held: dict[str, tuple[Source, ...]] = {}  # a tuple of leaves -> which they are
+        self.looks: list[OnDemand] = []  # for each group of steady guards, the function that checks it in Python
+        self.printers: list[GroupPrinter] = []  # for each of those functions, what prints its text
+        self._held: dict[str, tuple[Source, ...]] = {}  # name of a tuple of leaves -> sources of the leaves
         self._torch_is_plain = False
-        self.groups: list[tuple[Group, _C.Steady, _C.TensorMatch | None, bool]] = []  # the last: leaves known to be distinct
+        # The last: whether `_C.Steady` checks that the leaves are distinct.
+        self.groups: list[tuple[Group, _C.Steady, _C.TensorMatch | None, bool]] = []
 
     # ---- what sources ask for
 
@@ -174,7 +176,8 @@ class CheckCode(CheckScope):
         return name if HELPERS.get(name) is cls else self.const(cls, name)
 
     def distinct(self, sources: tuple[Source, ...]) -> str:
-        """Leaves of one group are compared where the group is looked through, and not again."""
+        """An expression that is true if the sources lead to distinct objects. The leaves of a group are compared with each other
+        when the group is checked, so here they are compared with the others only."""
         wanted = set(sources)
         held = [name for name, leaves in self._held.items() if leaves and wanted.issuperset(leaves)]
         if len(held) != 1:
@@ -185,7 +188,8 @@ class CheckCode(CheckScope):
     # ---- the text
 
     def add_group(self, group: Group, distinct: set[Source]) -> str:
-        """Adds a group of steady guards; gives the name of the tuple of its leaves. `distinct`: what may not be shared."""
+        """Adds a group of steady guards and returns the name of the tuple of its leaves. `distinct`: sources that must lead to
+        distinct objects."""
         leaves = tuple([leaf.source for leaf in group.leaves])
         unshared = distinct.issuperset(leaves)
         watcher = group.watcher(apart=unshared)
@@ -205,11 +209,22 @@ class CheckCode(CheckScope):
         self.groups.append((group, watcher, matcher, unshared))
         if leaves:
             self._fail_unless(f"{self.const(matcher, 'check_held')}.all({held})")
-            self._held[held] = leaves if unshared else ()
-            for index, leaf in enumerate(group.leaves):
-                self._variables[leaf.source] = f"{held}[{index}]"
-                self.show_type(leaf.source, leaf.spec.cls)
+            self._note_leaves(held, leaves, [leaf.spec.cls for leaf in group.leaves], unshared)
+        self.printers[-1].steady, self.printers[-1].match = watcher, matcher
         return held
+
+    def add_held(self, printer: GroupPrinter, tensors: tuple[Any, ...]) -> None:
+        """Takes a group for granted that holds now, with these tensors as its leaves."""
+        self.assume(printer.guards)
+        if tensors:
+            self._note_leaves(self.const(tensors, "held"), printer.leaves, list(map(type, tensors)), printer.apart)
+
+    def _note_leaves(self, held: str, leaves: tuple[Source, ...], classes: list[type], apart: bool) -> None:
+        """The leaves are read from a tuple of this name."""
+        self._held[held] = leaves if apart else ()
+        for index, (leaf, cls) in enumerate(zip(leaves, classes, strict=True)):
+            self._variables[leaf] = f"{held}[{index}]"
+            self.show_type(leaf, cls)
 
     def _look(self, name: str, root: str, group: Group, leaves: tuple[Source, ...], apart: bool) -> OnDemand:
         namespaces, code_ref, root_globals = group.plan.namespaces, self._code_ref, self._root_globals
@@ -220,13 +235,13 @@ class CheckCode(CheckScope):
                 raise ReferenceError("The code that these guards belong to is gone.")
             return CheckCode(code, root_globals, None, namespaces)
 
-        printer = GroupPrinter(scope, name, root, group.guards, leaves, apart)
+        printer = GroupPrinter(scope, name, root, group.guards, leaves, apart, group.root)
         self.printers.append(printer)
         self.looks.append(OnDemand(printer, name, f"<{name} of {self.qualname}>"))
         return self.looks[-1]
 
     def group_text(self, name: str, root: str, guards: list[Guard], leaves: tuple[Source, ...], apart: bool) -> str:
-        """Of a function that checks the guards of a group and returns its leaves; None where a guard fails."""
+        """The text of a function that checks the guards of a group and returns its leaves, or None if a guard fails."""
         for _ in self.add(Stage(guards)):
             pass
         names = [self.read(leaf) for leaf in leaves]
@@ -251,7 +266,7 @@ class CheckCode(CheckScope):
             yield self._add_tensors(stage.tensors)
 
     def assume(self, guards: Iterable[Guard]) -> None:
-        """These are known to hold: what is read may be read accordingly."""
+        """Notes what follows from guards that hold, such as exact types: later reads may be printed more simply."""
         for guard in guards:
             for demand in guard.demands():
                 demand.show(self)
@@ -274,7 +289,7 @@ class CheckCode(CheckScope):
         self.step_of_line.append(self._step)
 
     def text(self, failure: Callable[[int], str] = lambda step: "False", result: str = "True") -> str:
-        """The whole function; `failure` gives what it returns where a step fails, `result` where none does."""
+        """The text of the function. `failure(step)` is what it returns if that step fails, `result` if none does."""
         names = list(self.parameters.values()) + ([CLOSURE] if self.freevars else [])
         lines = [f"def check_fn({', '.join(names)}):"]
         for step, line in zip(self.step_of_line, self.body):
@@ -292,6 +307,17 @@ class GroupPrinter:
     guards: list[Guard]
     leaves: tuple[Source, ...]
     apart: bool  # no two of the leaves may be one object
+    slot: str = CONSTANTS  # as Group.root
+    steady: _C.Steady | None = None
+    match: _C.TensorMatch | None = None  # of the leaves
+
+    def held_now(self, slots: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """The tensors at the leaves, if the group has held and nothing has moved since; None if that is not known.
+        `slots`: the arguments of check_fn."""
+        if self.steady is None or (self.slot != CONSTANTS and self.slot not in slots):
+            return None
+        held: tuple[Any, ...] | None = self.steady(*(() if self.slot == CONSTANTS else (slots[self.slot],)))
+        return held if held is None or self.match is None or self.match.all(held) is True else None
 
     def __call__(self) -> Printed:
         scope = self.scope()

@@ -81,7 +81,7 @@ def _same_float(a: float, b: float) -> bool:
 
 
 def _same_frozenset(seen: frozenset[Any], expected: frozenset[Any]) -> bool:
-    """Members of plain types only are compared, so no user's `__eq__` is asked."""
+    """Compares only members of plain types, so that no `__eq__` of the user runs."""
     if len(seen) != len(expected) or not all(map(is_guardable_constant, seen)):
         return False
     return all(any(same_constant(a, b) for b in seen) for a in expected)
@@ -95,7 +95,7 @@ _PARTS_OF_VALUES = (int, bytes, str, datetime.timedelta, datetime.timezone)
 
 
 def _value_parts(value: Any) -> tuple[Any, ...]:
-    """All that tells a value of `datetime` from others; two that are equal may differ in their time zones."""
+    """The parts that make up a value of `datetime`. Two values that are equal may still differ in their time zones."""
     match value:
         case datetime.timedelta():
             return value.days, value.seconds, value.microseconds
@@ -145,7 +145,7 @@ def equality(expr: str, value: Any, code: CheckScope, known_type: type | None = 
 
 
 def _inline(value: Any) -> bool:
-    """Whether an expression of its own says it better than a call."""
+    """Whether the comparison is printed as an expression, which is easier to read than a call of a helper."""
     if type(value) is tuple:
         return _leaves(value) <= _MOST_INLINE_LEAVES and all(
             _inline(item) or type(item) in SINGLETONS or is_enum_member(item) for item in value

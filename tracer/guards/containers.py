@@ -10,17 +10,11 @@ from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.guards.constants import constant_key, is_guardable_constant, same_constant
 from tracer.guards.demands import Demand, Keys, Leads, Length
 from tracer.guards.references import ObjectRef
-from tracer.sources import (
-    FunctionGlobalsSource,
-    FunctionNamespaceSource,
-    GlobalSource,
-    GlobalsSource,
-    ModuleGlobalsSource,
-    ModuleNamespaceSource,
-    Source,
-    steps,
-)
+from tracer.sources import steps
+from tracer.sources.base import Source
+from tracer.sources.functions import FunctionGlobalsSource, FunctionNamespaceSource
 from tracer.sources.reading import size, type_mro, unproxied
+from tracer.sources.roots import GlobalSource, GlobalsSource, ModuleGlobalsSource, ModuleNamespaceSource
 
 
 @guard_kind
@@ -64,9 +58,9 @@ def keys_match(mapping: Any, expected: tuple[Any, ...]) -> bool:
 
 
 def ordered_keys_match(mapping: Any, expected: tuple[Any, ...]) -> bool:
-    """The same for the order of an OrderedDict, which `move_to_end` changes apart from the dict's own.
+    """As `keys_match`, for the order of an OrderedDict, which `move_to_end` changes and the order of the underlying dict is not.
 
-    Walking it hashes the keys, so they are first shown to be the plain ones expected, in any order.
+    Walking that order hashes the keys, so it is first shown that they are the expected plain keys, in any order.
     """
     if dict.__len__(mapping) != len(expected) or not all(map(is_guardable_constant, dict.keys(mapping))):
         return False
@@ -105,7 +99,7 @@ class DictKeysMatch(Guard):
         return (Length(self.source, len(self.keys), len(self.keys)),)
 
     def says_all(self) -> bool:
-        """`move_to_end` changes an order of which dicts know nothing."""
+        """Not for an OrderedDict: `move_to_end` changes its order, and the dict below keeps another one."""
         return not (self.ordered_dict and self.keys)
 
     def check(self, code: CheckScope) -> str | None:
@@ -139,12 +133,12 @@ class DictKeysMatch(Guard):
 
 
 def _is_held(key: Any) -> bool:
-    """Whether a key can stand in a guard as it is."""
+    """Whether a guard can hold the key itself, and not only a reference to it."""
     return type(key) is ObjectRef or is_guardable_constant(key)
 
 
 def _few(items: Sequence[Any], text: Callable[[Any], str], most: int = 20) -> str:
-    """Items for a message, the first of many."""
+    """Items as text for a message; of many only the first ones."""
     words = ", ".join(map(text, items[:most]))
     return words if len(items) <= most else f"{words}, ... ({len(items)} in all)"
 
@@ -163,7 +157,7 @@ _PLAIN_KEYS = (str, bytes, int, bool, float, type(None))
 
 @guard_kind
 class DictContains(Guard):
-    """Whether a dict has a key, one of those that `can_be_key` names. Nothing is said of its other keys."""
+    """Whether a dict has a key, whatever other keys it has. The key is one that `can_be_key` accepts."""
 
     source: Source
     key: Any

@@ -1,8 +1,8 @@
-"""Which of many entries may hold: a tree over words read of the arguments, made from what their guards demand of these.
+"""Which of many entries may hold: a tree over words that C reads from the arguments, made from the demands of the guards.
 
-A *feature* is a number that `_C` reads of the arguments: a word of a value (its type, its address, a size, ...) or a sum of
-such with coefficients, perhaps modulo something. A *test* is the interval in which a guard wants a feature. The guards
-demand what the tests say and more, so an entry that the tree leaves out would have been tried in vain.
+A *feature* is a number that `_C` reads from the arguments: a word of a value (its type, its address, a size, ...) or a sum of
+words with coefficients, perhaps modulo something. A *test* is the interval in which a guard wants a feature. All tests of an
+entry follow from its guards, so an entry that the tree leaves out cannot hold.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tracer.guards.demands import (
     word_is,
 )
 from tracer.guards.reading import Steps, readable
-from tracer.sources import Source
+from tracer.sources.base import Source
 
 _ANY = (LEAST, MOST)
 _DEEPEST = 8
@@ -47,7 +47,7 @@ Tests = dict[Feature, Interval]
 
 
 def tests_of(guards: Iterable[Guard]) -> Tests:
-    """The interval that each feature lies in where all of the guards hold."""
+    """For each feature, the interval in which it lies if all of the guards hold."""
     tests: Tests = {}
     for guard in guards:
         for demand in guard.demands():
@@ -59,7 +59,7 @@ def tests_of(guards: Iterable[Guard]) -> Tests:
 
 
 def intervals_of(demand: Demand) -> Iterator[tuple[Feature, int, int]]:
-    """What follows from a demand for features; it may say more."""
+    """The intervals of features that follow from a demand. The demand may say more than they do."""
     for lies in _INTERVALS.get(type(demand), _nothing)(demand):
         yield lies.feature, lies.low, lies.high
 
@@ -83,7 +83,7 @@ def _constant(demand: Equal) -> Iterator[Lies]:
 
 
 def value_word(source: Source, value: Any) -> Iterator[Lies]:
-    """The word that tells a plain constant from others of its type, of those that have one."""
+    """The word in which a plain constant differs from others of its type; nothing for types without one."""
     cls = type(value)
     if cls is int and LEAST <= value <= MOST:
         yield word_is(source, WORD.INT, value, 1)
@@ -137,7 +137,7 @@ _INTERVALS: dict[type[Demand], Callable[[Any], Iterator[Lies]]] = {
 
 
 def decide(entries: tuple[Any, ...], tests: Sequence[Tests], code: CodeType, globals: dict[str, Any]) -> _C.Decision:
-    """The decision over entries of which `tests` says what the guards of each demand."""
+    """The decision over some entries; `tests` has the intervals of each, from `tests_of`."""
     tree = _Tree(tests)
     tree.place(tuple(range(len(entries))))
     steps = Steps.of_call(code, globals)
@@ -170,7 +170,8 @@ class _Tree:
         self._features = sorted(telling, key=_cost)
 
     def place(self, entries: tuple[int, ...], depth: int = 0) -> int:
-        """The node that tells these entries apart, as far as that is worth it."""
+        """The index of the node that chooses among these entries. It is a leaf, which leaves all of them, if no feature divides
+        them or the tree would become too large."""
         known = self._known.get(entries)
         if known is not None:
             return known
@@ -197,7 +198,8 @@ class _Tree:
         return len(self.nodes) - 1
 
     def _split(self, entries: tuple[int, ...]) -> tuple[Feature, list[tuple[int, tuple[int, ...]]]] | None:
-        """The feature that leaves the fewest in the worst case, with the entries from each start on."""
+        """The feature that leaves the fewest entries in the worst case, with its segments (see `_segments`); None if no feature
+        leaves fewer than there are."""
         best, fewest = None, len(entries)
         for feature in self._features:
             intervals = {i: self._tests[i].get(feature, _ANY) for i in entries}
@@ -212,7 +214,8 @@ class _Tree:
 
 
 def _segments(intervals: dict[int, Interval]) -> list[tuple[int, tuple[int, ...]]]:
-    """The line cut where an interval begins or ends, with the entries whose intervals hold each piece."""
+    """The integers, cut wherever an interval begins or ends: for each segment its start and the entries whose intervals contain
+    it."""
     changes: dict[int, list[tuple[int, bool]]] = {LEAST: []}
     for entry, (low, high) in intervals.items():
         if low <= high:
@@ -231,7 +234,7 @@ def _segments(intervals: dict[int, Interval]) -> list[tuple[int, tuple[int, ...]
 
 
 def _cost(feature: Feature) -> tuple[int, int]:
-    """What is read sooner comes first; the order does not depend on addresses."""
+    """The order in which features are tried: those that take fewer reads first. It does not depend on addresses."""
     return len(feature.terms), sum(_depth(word.source) for _, word in feature.terms)
 
 

@@ -16,7 +16,7 @@ from tracer import _C
 from tracer.guards.base import CheckScope, type_check
 from tracer.guards.constants import equality
 from tracer.guards.references import ObjectRef
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.sources.steps import Step, key_text
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 
 @dataclass_transform(frozen_default=True)
 def _demand(cls: type[_T]) -> type[_T]:
-    """Type checkers see that nobody changes one; at run time that would make each dearer."""
+    """A dataclass that is frozen for type checkers only, because frozen dataclasses are slower to make."""
     return dataclasses.dataclass(slots=True, unsafe_hash=True)(cls)
 
 
@@ -58,7 +58,7 @@ class Demand:
         raise NotImplementedError
 
     def show(self, code: CheckScope) -> None:
-        """It is known to be so: what is read from here on may be read accordingly."""
+        """Notes what follows if the demand holds, such as an exact type: later reads may be printed more simply."""
 
 
 @_demand
@@ -107,7 +107,7 @@ class Is(Demand):
 
 @_demand
 class IsNot(Demand):
-    """The value is another object than one that lasts."""
+    """The value is not this object, which lives as long as the process."""
 
     source: Source
     obj: ObjectRef
@@ -144,7 +144,7 @@ class Apart(Demand):
 
 @_demand
 class Equal(Demand):
-    """The value is of the type and value of a plain constant, which is no member of an enum."""
+    """The value has the type and the value of a plain constant, which is no member of an enum."""
 
     source: Source
     value: Any
@@ -177,7 +177,7 @@ class Length(Demand):
 
 @_demand
 class Keys(Demand):
-    """A dict (or of a subclass) has these keys and no others, in this order of its own: plain constants, and ObjectRefs."""
+    """A dict (or an object of a subclass) has exactly these keys, in this order: plain constants, ObjectRefs for other keys."""
 
     source: Source
     keys: tuple[Any, ...]
@@ -189,13 +189,13 @@ class Keys(Demand):
         keys = code.const(self.keys, "keys")
         if not exact or any(type(key) is ObjectRef for key in self.keys):
             return f"___dict_keys({value}, {keys})"
-        # The very same key objects, as nearly always, are seen without a Python call.
+        # The keys are nearly always the same objects as in the trace; then no Python function is called.
         return f"len({value}) == {len(self.keys)} and all(map(___is, {value}, {keys})) or ___dict_keys({value}, {keys})"
 
 
 @_demand
 class Leads(Demand):
-    """A step from the value leads to another, or to none. The step is one with a `has`."""
+    """A step from the value leads to another value (`present`), or to none. Only for steps that have a `has`."""
 
     source: Source
     step: Step
@@ -205,6 +205,13 @@ class Leads(Demand):
     def text(self, code: CheckScope) -> str | None:
         has = self.step.has.format(code.read(self.source), key_text(self.key, code))
         return f"{has} is {self.present}"
+
+
+@_demand
+class Present(Demand):
+    """The path leads to a value. How Python asks for that the guard says for itself."""
+
+    source: Source
 
 
 @_demand
@@ -225,7 +232,7 @@ class Tensor(Demand):
 
 @_demand
 class Lies(Demand):
-    """A feature lies in an interval. What that means in Python the guard says for itself."""
+    """A feature lies in an interval. It has no text: the guard prints that in its own `check`."""
 
     feature: Feature
     low: int
@@ -233,7 +240,7 @@ class Lies(Demand):
 
 
 def word_is(source: Source, kind: int, value: int, dim: int = 0) -> Lies:
-    """A word is a number. (Addresses and hashes may have all 64 bits.)"""
+    """The demand that a word has this value. Words are signed; addresses and hashes may use all 64 bits."""
     signed = value - 2**64 if value > MOST else value
     return Lies(Feature(((1, Word(source, kind, dim)),)), signed, signed)
 
@@ -254,7 +261,7 @@ class State(Demand):
 
 @_demand
 class Stays(Demand):
-    """Classes and functions are as they were; where one has changed, `holds` says whether that matters."""
+    """Classes and functions have not changed; if one has, `holds()` decides whether that matters."""
 
     objects: tuple[ObjectRef, ...]
     holds: Callable[[], bool]
@@ -268,7 +275,7 @@ class Stays(Demand):
 
 @_demand
 class Counted(Demand):
-    """What a `_C.Counter` counts has not happened since: then the guard holds; if it has, it may hold all the same."""
+    """A `_C.Counter` is still at `count`. If it is not, the guard may hold nevertheless, and its `check` decides."""
 
     counter: Any
     count: int

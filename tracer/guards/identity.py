@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown, type_check
 from tracer.guards.demands import Apart, Demand, Is, IsNot, OfType, Same
 from tracer.guards.references import ObjectRef, class_name
-from tracer.sources import CodeSource, Source
+from tracer.sources.base import Source
+from tracer.sources.functions import CodeSource
 
 
 def _as_reference(guard: Guard, field: str) -> None:
@@ -40,6 +41,9 @@ class TypeMatch(Guard):
 
     def explain(self, *seen: Any) -> Mismatch:
         return type_mismatch(self.source, self.cls.name or self.cls.type_name, seen[0])
+
+    def shows_data(self) -> bool:
+        return False
 
     def references(self) -> Iterator[ObjectRef]:
         yield self.cls
@@ -123,7 +127,7 @@ class CodeMatch(Guard):
         return (Is(CodeSource(self.source), self.code_object),)
 
     def check(self, code: CheckScope) -> str | None:
-        """The type is asked first, so that another object is no error."""
+        """Compares the type first: an object of another type may have no code to read."""
         if self.code_object.dead:
             return "False"
         value, kind = code.read(self.source), code.exact_type(self.source)
@@ -235,9 +239,6 @@ class Distinct(Guard):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", tuple(self.group))
-
-    def sources(self) -> tuple[Source, ...]:
-        return self.group
 
     def demands(self) -> tuple[Demand, ...]:
         return (Apart(self.group),)

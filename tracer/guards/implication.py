@@ -1,7 +1,8 @@
-"""Whether the guards of one entry say all that those of another say, shapes apart.
+"""Whether the guards of one entry follow from those of another, apart from shapes.
 
-Both entries serve in the state that the process is in now, as after the trace of the later one: what is compared with the state
-of the process (torch's settings, classes, filters of warnings) is then compared with the same by both. A False says nothing.
+The later of the two entries has just been traced, and both serve in the present state of the process. Guards that compare this
+state (torch's settings, classes, filters of warnings) therefore compare it with the same values in both. The answer False means
+that nothing was proved.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import TypeVar
 from tracer.guards.base import Guard
 from tracer.guards.demands import Demand, Equal, OfType, Tensor
 from tracer.guards.references import ObjectRef
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 
 _G = TypeVar("_G", bound=Guard)
 
 
 def implied_beside_shapes(stronger: Iterable[Guard], weaker: Iterable[Guard]) -> bool:
-    """Whether `weaker` holds wherever `stronger` does, sizes, strides and expressions over them apart."""
+    """Whether `weaker` holds whenever `stronger` does, apart from sizes, strides and expressions over them."""
     known = Known(stronger)
     return all(guard.follows_from(known) for guard in weaker)
 
@@ -38,7 +39,7 @@ def constants(guards: Iterable[Guard]) -> Iterator[tuple[Source, int]]:
 
 
 class Known:
-    """Guards that hold, by what others ask of them."""
+    """Guards that hold, in tables for `Guard.follows_from`."""
 
     def __init__(self, guards: Iterable[Guard]) -> None:
         self.guards = frozenset(guards)
@@ -54,7 +55,7 @@ class Known:
                     self._types.add(OfType(demand.source, ObjectRef(type(demand.value))))
 
     def shows(self, demand: Demand) -> bool:
-        """Whether a type that is demanded follows from another guard."""
+        """Whether a demand for an exact type follows from one of the guards."""
         return isinstance(demand, OfType) and demand in self._types
 
     def of(self, kind: type[_G]) -> list[_G]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.sources.builtin_iterators import items_left
 
 

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import torch
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.sources.reading import type_dict, type_mro
 
-MOST = 64  # objects looked at: what is behind more of them is somebody else's, too
+MOST = 64  # how many objects are looked at; what leads to more of them is not held by this alone
 _NOT_THE_PROGRAM = (__name__.partition(".")[0] + ".", "torch._")  # what compilers note of modules, torch.compile of each one
 _LASTING = (type, types.ModuleType, types.CodeType, types.FrameType, torch.Tensor, torch.nn.Module)
 
@@ -44,7 +44,7 @@ def _is_of_the_program(callback: Any) -> bool:
 
 
 def may_run_code(value: Any) -> bool:
-    """Of an object that may be held by nothing else, and of what it leads to. Runs no code of the program."""
+    """Whether code of the program may run when this object, and what only it holds, is freed. Runs no such code itself."""
     todo, seen = deque([] if issubclass(type(value), _LASTING) else [value]), {id(value)}
     while todo and len(seen) < MOST:
         part = todo.popleft()
@@ -68,7 +68,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _held_by_frame(frame: types.FrameType) -> list[Any]:
-    """What the locals and the stack of a frame hold that has ended: of one that runs, nothing is told."""
+    """The objects in the locals and on the stack of a frame that has ended; nothing for a frame that is running."""
     back = frame.f_back
     held = [each for each in gc.get_referents(frame) if each is not back]
     return [each for each in held if type(each) is not types.FunctionType or each.__code__ is not frame.f_code]
@@ -76,7 +76,7 @@ def _held_by_frame(frame: types.FrameType) -> list[Any]:
 
 @guard_kind
 class EndsQuietly(Guard):
-    """No code of the program runs when a local is given up that nobody has read."""
+    """No code of the program runs when a local that the frame never reads is dropped."""
 
     source: Source
     kind: ClassVar[str] = "ENDS_QUIETLY"

@@ -11,7 +11,7 @@ from typing import Any
 
 from tracer._C import WORD
 from tracer.guards.demands import LEAST, MOST, Feature, Interval, Lies, Word
-from tracer.sources import Source
+from tracer.sources.base import Source
 
 
 def number_at(source: Source) -> Word:

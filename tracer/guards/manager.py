@@ -19,10 +19,14 @@ from tracer.guards.on_demand import OnDemand, Packed, define
 from tracer.guards.order import Stage, arrange
 from tracer.guards.reading import argument_slots
 from tracer.guards.references import ObjectRef
+from tracer.guards.state import GlobalStateMatch
 from tracer.guards.steady import Grouping
 from tracer.guards.tensors import TensorMatch
 from tracer.locations import UserLocation
-from tracer.sources import FrameValues, Source
+from tracer.sources.base import CLOSURE as CLOSURE_SLOT
+from tracer.sources.base import FrameValues, Source
+from tracer.sources.containers import ItemSource
+from tracer.sources.roots import ArgumentSource, LocalSource
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,20 @@ class GuardFailure:
             return self.message
         return f"{self.message}  (seen {self.seen})"
 
+    def without_data(self) -> GuardFailure:
+        """The same without values that the program computes with: where the guard's words may show such, what it is about."""
+        if self.guard is None or not self.guard.shows_data():
+            return self
+        names = " and ".join(source.name for source in self.guard.sources())
+        return GuardFailure(self.guard, f"{names or 'a setting'} is not what it was ({self.guard.kind})", "", "")
+
+    def instead(self) -> str:
+        """` (the nearest covered call has torch.float32 in place of torch.float64)`, of a call whose sizes are covered; empty
+        where the guard compares nothing."""
+        if self.expected in ("", "true") or not self.seen:
+            return ""
+        return f" (the nearest covered call has {self.expected} in place of {self.seen})"
+
 
 class CheckFunctionManager:
     """Holds the guards of one entry. Guarded objects are watched: when one dies, `on_invalid` is called once."""
@@ -59,7 +77,7 @@ class CheckFunctionManager:
         builtins: dict[str, Any] | None = None,
         fetched: tuple[Source, ...] = (),
     ) -> None:
-        """`fetched`: tensors that check_fn hands out as a tuple, in place of True; see `fetchable`."""
+        """`fetched`: tensors that check_fn returns as a tuple, in place of True; see `fetchable`."""
         self._code_ref = weakref.ref(code)
         self.fetched = fetched
         self.globals = globals
@@ -81,18 +99,27 @@ class CheckFunctionManager:
 
     # ---- text
 
-    def _code(self) -> tuple[CheckCode, list[tuple[Guard, ...]]]:
-        """Every guard checked each time, a step each: what explanations run."""
+    def _code(self, args: tuple[Any, ...], closure: tuple[CellType, ...] | None) -> tuple[CheckCode, list[tuple[Guard, ...]]]:
+        """What explanations run: a step for each guard, but for groups that hold now and have most guards of a model."""
         code = CheckCode(self.code, self.globals, self._builtins)
-        steps = [step for stage in self._stages for step in code.add(stage)]
+        slots = dict(zip((*argument_slots(self.code), CLOSURE_SLOT), (*args, closure)))
+        known: set[int] = set()
+        for printer in self._printers:
+            held = printer.held_now(slots)
+            if held is not None:
+                code.add_held(printer, held)
+                leaves = set(printer.leaves)
+                known.update(map(id, printer.guards))
+                known.update(id(guard) for stage in self._stages for guard in stage.tensors if guard.source in leaves)
+        steps = [step for stage in self._stages for step in code.add(stage.without(known))]
         return code, steps
 
     def holds(self, result: Any) -> bool:
-        """Whether what check_fn returned says that the guards hold."""
+        """Whether a result of check_fn means that the guards hold."""
         return result is True if not self.fetched else type(result) is tuple
 
     def _print(self) -> tuple[CheckCode, str]:
-        """check_fn as Python: groups of guards that nothing has moved under are not checked again."""
+        """check_fn as Python text. It asks the watcher of each steady group before it checks the group's guards again."""
         code = CheckCode(self.code, self.globals, self._builtins)
         builtins = functools.partial(builtins_of, self.globals, self._builtins)
         grouping = Grouping(self.code, steady_slots(self.code), self.globals, builtins)
@@ -110,7 +137,7 @@ class CheckFunctionManager:
         return code, code.text(result=result)
 
     def _define(self) -> Callable[..., Any]:
-        """check_fn: a list that C goes through, with functions for what C cannot tell; the second of them is all of check_fn."""
+        """check_fn itself: a checklist for C, with a function for the guards that C cannot test and one for all guards."""
         code, text = self._print()
         self._printers = code.printers
         filename = f"<check_fn of {self.code.co_qualname}>"
@@ -220,7 +247,7 @@ class CheckFunctionManager:
         """The first guard that fails for these argument slots; None if all hold."""
         if self.died is not None:
             return gone(self.died)
-        code, steps = self._code()
+        code, steps = self._code(args, closure)
         filename = f"<explained check_fn of {self.code.co_qualname}>"
         explain_fn = define((code.text(str), code.namespace), "check_fn", filename)
         positional = (*args, closure) if self.code.co_freevars else args
@@ -229,6 +256,34 @@ class CheckFunctionManager:
         except Exception as error:
             return self._unreadable(error, _failing_step(error, filename, code), steps)
         return None if failed is True else self._failure(steps[failed], self.frame_values(args, closure))
+
+    @functools.cached_property
+    def _states(self) -> tuple[GlobalStateMatch, ...]:
+        return tuple([guard for stage in self._stages[:1] for guard in stage.guards if isinstance(guard, GlobalStateMatch)])
+
+    @functools.cached_property
+    def _argument_tensors(self) -> tuple[TensorMatch, ...]:
+        """The guards on tensors that are arguments, or items of arguments."""
+        return tuple([guard for stage in self._stages for guard in stage.tensors if _is_passed(guard.source)])
+
+    def explain_arguments(self, args: tuple[Any, ...], closure: tuple[CellType, ...] | None = None) -> list[GuardFailure]:
+        """The guards that fail on torch's state and on the tensors among the arguments, which are compared in microseconds."""
+        failures = [GuardFailure(guard, *guard.explain()) for guard in self._states if not guard.snapshot.check()]
+        values = self.frame_values(args, closure)
+        for guard in self._argument_tensors:
+            try:
+                seen = guard.source.get(values)
+            except Exception as error:
+                failures.append(_cannot_read(guard, error))
+                continue
+            if not guard.holds(seen):
+                failures.append(GuardFailure(guard, *guard.explain(seen)))
+        return failures
+
+    def groups_hold(self, args: tuple[Any, ...], closure: tuple[CellType, ...] | None = None) -> bool:
+        """Whether what the guards read of long-lived objects, such as a model, is known to be what it was."""
+        slots = dict(zip((*argument_slots(self.code), CLOSURE_SLOT), (*args, closure)))
+        return all(printer.held_now(slots) is not None for printer in self._printers)
 
     def _failure(self, guards: tuple[Guard, ...], values: FrameValues) -> GuardFailure:
         """The words of the guard that fails among those of one step."""
@@ -248,6 +303,12 @@ class CheckFunctionManager:
 
 def gone(died: str) -> GuardFailure:
     return GuardFailure(None, f"{died} was guarded and is gone", "alive", "gone")
+
+
+def _is_passed(source: Source) -> bool:
+    while type(source) is ItemSource and source.base is not None:
+        source = source.base
+    return type(source) is LocalSource or type(source) is ArgumentSource
 
 
 def _cannot_read(guard: Guard, error: Exception) -> GuardFailure:

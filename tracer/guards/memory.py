@@ -8,21 +8,18 @@ import torch
 
 from tracer import _C
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
-from tracer.sources import Source
+from tracer.sources.base import Source
 
 
 @guard_kind
 class MemoryApart(Guard):
-    """Tensors that are written to overlap no others but those of their group; `sizes` are those of the groups, which come
-    first. With `whole`, their storages do not."""
+    """Each tensor that is written to overlaps only tensors of its group. `sizes` are the sizes of the groups; their tensors come
+    first, the other tensors after them. With `whole`, storages are compared."""
 
     group: tuple[Source, ...]
     sizes: tuple[int, ...]
     whole: bool
     kind: ClassVar[str] = "NO_OVERLAP"
-
-    def sources(self) -> tuple[Source, ...]:
-        return self.group
 
     def check(self, code: CheckScope) -> str | None:
         values = ", ".join(code.read(source) for source in self.group)
@@ -45,7 +42,7 @@ class MemoryApart(Guard):
 
 @guard_kind
 class MemoryShared(Guard):
-    """Tensors lie in one storage, each where it did."""
+    """Tensors lie in one storage, each at the place where it was in the trace."""
 
     group: tuple[Source, ...]
     offsets: tuple[int, ...]
@@ -56,9 +53,6 @@ class MemoryShared(Guard):
     def of(cls, group: tuple[Source, ...], tensors: tuple[Any, ...]) -> MemoryShared:
         extents = [_C.memory_extent(tensor, True) for tensor in tensors]
         return cls(group, tuple([extent[3] for extent in extents]), extents[0][4])
-
-    def sources(self) -> tuple[Source, ...]:
-        return self.group
 
     def check(self, code: CheckScope) -> str | None:
         values = ", ".join(code.read(source) for source in self.group)

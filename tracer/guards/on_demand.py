@@ -1,4 +1,4 @@
-"""Functions that check guards in Python. C tells nearly always, so they are printed and compiled where one is called."""
+"""Functions that check guards in Python. C nearly always decides alone, so each is printed and compiled when first called."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tracer.guards.base import Guard
 from tracer.guards.shapes import ShapeLine
 from tracer.guards.tensors import TensorMatch
-from tracer.sources import Source
+from tracer.sources.base import Source
 
 _RANK = operator.attrgetter("rank")
 
@@ -25,7 +25,7 @@ class Stage:
     tensors: list[TensorMatch] = field(default_factory=list)
 
     def without(self, ids: Container[int]) -> Stage:
-        """The stage less the guards with these ids."""
+        """The stage without the guards with these ids."""
         return Stage(
             [guard for guard in self.guards if id(guard) not in ids], [guard for guard in self.tensors if id(guard) not in ids]
         )
@@ -54,7 +54,8 @@ def arrange(guards: Iterable[Guard]) -> list[Stage]:
 
 
 def _stages(guards: list[tuple[Source, Guard]]) -> list[Stage]:
-    """Guards on one source each; a stage reads below the tensors that the stages before it have checked."""
+    """The stages of guards that each have one source. The guards of a stage read only below tensors that an earlier stage has
+    checked."""
     depth = _Depth({source for source, guard in guards if isinstance(guard, TensorMatch)})
     stages = [Stage()]
     for source, on_source in by_dependency(guards):
@@ -97,7 +98,7 @@ def by_dependency(guards: Iterable[tuple[Source, Guard]]) -> Iterator[tuple[Sour
 
 
 def _path_to(source: Source, placed: set[Source]) -> list[Source]:
-    """The sources from the root to this one that were not placed before; they are now."""
+    """The sources from the root to this one that are not in `placed` yet; adds them to it."""
     path: list[Source] = []
     step: Source | None = source
     while step is not None and step not in placed:

@@ -8,8 +8,7 @@ from types import CodeType
 from typing import Any
 
 from tracer._C import STEP
-from tracer.sources import Source
-from tracer.sources.base import CLOSURE, RootSource, StepScope, Unreadable
+from tracer.sources.base import CLOSURE, RootSource, Source, StepScope, Unreadable
 from tracer.sources.roots import module_namespace
 
 
@@ -21,7 +20,7 @@ def argument_slots(code: CodeType) -> tuple[str, ...]:
 
 
 class Steps(StepScope):
-    """The steps for some sources, each (kind, step that it starts from or -1, key), one for each value."""
+    """The steps that lead to some sources: (kind, index of the step that it starts from or -1, key). Sources share steps."""
 
     def __init__(
         self,
@@ -30,7 +29,8 @@ class Steps(StepScope):
         globals: dict[str, Any],
         builtins: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        """`slot`: where an argument, or CLOSURE, stands among those of the call."""
+        """`slot` maps the name of an argument, or CLOSURE, to its index in the call. Without `builtins`, paths that begin at
+        modules or builtins are Unreadable."""
         self.steps: list[tuple[int, int, Any]] = []
         self.namespaces: dict[str | None, dict[str, Any]] = {}  # those that paths begin at: of modules; None: the builtins
         self._slot, self._freevars, self._globals, self._builtins = slot, code.co_freevars, globals, builtins
@@ -39,7 +39,7 @@ class Steps(StepScope):
 
     @classmethod
     def of_call(cls, code: CodeType, globals: dict[str, Any]) -> Steps:
-        """Those from the argument slots of a call."""
+        """Steps that start from the argument slots of a call."""
         return cls((*argument_slots(code), CLOSURE).index, code, globals)
 
     def of(self, source: Source) -> int:
@@ -54,7 +54,7 @@ class Steps(StepScope):
         return known
 
     def add(self, kind: int, base: int, key: Any = None) -> int:
-        """A step, the same for the same read."""
+        """The index of a step; equal steps are one."""
         step = kind, base, key
         taken = step if key is None or type(key) is str else (kind, base, id(key) if kind == STEP.CONST else (type(key), key))
         known = self._taken.get(taken)
@@ -66,7 +66,10 @@ class Steps(StepScope):
     # ---- where paths begin
 
     def argument(self, name: str) -> int:
-        return self.add(STEP.ROOT, -1, self._slot(name))
+        return self.add(STEP.ROOT, -1, self.slot(name))
+
+    def slot(self, name: str) -> int:
+        return self._slot(name)
 
     def cell(self, name: str) -> int:
         return self.add(STEP.ITEM, self.argument(CLOSURE), self._freevars.index(name))
@@ -78,7 +81,7 @@ class Steps(StepScope):
         return self.add(STEP.CONST, -1, obj)
 
     def namespace(self, module_name: str | None) -> int:
-        """What it is now: the trace read in this one."""
+        """The globals of the module as they are found now, which is where the trace read."""
         if self._builtins is None:
             raise Unreadable
         if module_name not in self.namespaces:
@@ -87,7 +90,8 @@ class Steps(StepScope):
 
 
 def readable(source: Source) -> bool:
-    """Whether the steps of a call lead to it. What is found by name may be another thing than at the trace."""
+    """Whether steps from the arguments of a call lead to a source. They do not to what is found by a name, which may be another
+    object now than in the trace."""
     step = source
     while step.base is not None:
         if not step.can_walk():

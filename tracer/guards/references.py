@@ -100,7 +100,7 @@ def lasts(obj: object) -> bool:
 
 
 def is_class(obj: object) -> bool:
-    """Whether it is a class, whatever its metaclass; asks no `__class__`."""
+    """Whether an object is a class, whatever its metaclass. Does not read `__class__`, which may run user code."""
     return issubclass(type(obj), type)
 
 

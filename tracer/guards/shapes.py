@@ -10,14 +10,19 @@ from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.guards.demands import Demand
 from tracer.guards.linear import intervals_of
 from tracer.locations import UserLocation
-from tracer.sources import Source
+from tracer.sources.base import Source
+from tracer.sources.roots import ArgumentSource, LocalSource
+from tracer.sources.tensors import StorageOffsetSource, TensorSizeSource, TensorStrideSource
 
 if TYPE_CHECKING:
     from tracer.guards.implication import Known
 
 
+_OF_TENSORS = (TensorSizeSource, TensorStrideSource, StorageOffsetSource)
+
+
 class _Condition(Guard):
-    """Room for what a condition demands, which is worked out once."""
+    """Keeps what a condition demands, which is computed once."""
 
     __slots__ = ("_found",)
     _found: tuple[tuple[Demand, ...], bool]
@@ -86,6 +91,10 @@ class ShapeLine(_Condition):
 
     def lines(self) -> list[str]:
         return [self.text(lambda source: source.name)]
+
+    def shows_data(self) -> bool:
+        """An int that is no argument itself may be data."""
+        return not all(isinstance(label, (*_OF_TENSORS, LocalSource, ArgumentSource)) for label in self.labels)
 
     def explain(self, *seen: Any) -> Mismatch:
         values = ", ".join(f"{label.name} = {shown(value)}" for label, value in zip(self.labels, seen, strict=True))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
 from tracer.guards.demands import Demand, State
-from tracer.sources import Source
 
 if TYPE_CHECKING:
     from tracer.guards.implication import Known
@@ -25,14 +24,14 @@ class GlobalStateMatch(Guard):
     kind: ClassVar[str] = "GLOBAL_STATE"
     told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return ()
-
     def demands(self) -> tuple[Demand, ...]:
         return (State(self.snapshot),)
 
     def lines(self) -> list[str]:
         return ["___global_state()"]
+
+    def shows_data(self) -> bool:
+        return False
 
     def explain(self, *seen: Any) -> Mismatch:
         changes = self.snapshot.changes()
@@ -53,9 +52,6 @@ class AbcRegistryMatch(Guard):
 
     kind: ClassVar[str] = "ABC_REGISTRY"
 
-    def sources(self) -> tuple[Source, ...]:
-        return ()
-
     def check(self, code: CheckScope) -> str | None:
         return f"{code.const(abc.get_cache_token, 'abc_token')}() == {abc.get_cache_token()}"
 
@@ -71,13 +67,10 @@ class AbcRegistryMatch(Guard):
 
 @guard_kind
 class WarningFiltersMatch(Guard):
-    """What is done with warnings is what was done when the trace was made."""
+    """The filters of `warnings` are those of the trace."""
 
     filters: tuple[Any, ...]
     kind: ClassVar[str] = "WARNING_FILTERS"
-
-    def sources(self) -> tuple[Source, ...]:
-        return ()
 
     def check(self, code: CheckScope) -> str | None:
         return f"{code.const(self.hold, 'warning_filters')}()"

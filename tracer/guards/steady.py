@@ -1,11 +1,12 @@
-"""Which guards say nothing new while nothing has moved: those on what dicts, types and functions lead to from long-lived objects.
+"""Guards that need no new check while nothing on the way to their values has changed: they read through dicts, types and
+functions from long-lived objects.
 
 `Grouping` gathers them by root. `_C.Steady` notes, when a group has held, the versions of the dicts and types that were
 read (a watch token), and answers for the whole group while they stay. Tensors at the end of such paths are its leaves: they
 can change without any dict knowing, so they are checked each time.
 
-What guards demand of the values is noted beside the way to them, so that C asks the group again where something has moved. A
-guard that C has no test for leaves that to the text of all.
+Beside the steps to a value stands a test of it, so that C can check the group again when something has changed. If C has no test
+for one of the guards, the printed function checks the group.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from tracer.guards.base import Guard
 from tracer.guards.demands import MOST, Demand, Equal, Is, IsNot, Keys, Leads, Length, OfType, Same, Tensor
 from tracer.guards.reading import Steps
 from tracer.guards.references import ObjectRef
-from tracer.sources import Source
-from tracer.sources.base import CLOSURE, RootSource, Unreadable
+from tracer.sources.base import CLOSURE, RootSource, Source, Unreadable
 
 _FEWEST = 7  # guards and leaves of a group that is worth a state of its own
 _FIRST = operator.itemgetter(0)
@@ -36,14 +36,14 @@ class Plan(Steps):
     def __init__(self, code: CodeType, globals: dict[str, Any], builtins: Callable[[], dict[str, Any]]) -> None:
         super().__init__(lambda name: 0, code, globals, builtins)
         self.tests: list[tuple[int, int, Any]] = []
-        self.tells_all = True  # whether the tests say what the guards say
+        self.tells_all = True  # whether the tests hold exactly if the guards do
 
     def test(self, step: int, kind: int, expected: Any) -> None:
         self.tests.append((step, kind, expected))
 
 
 def _address(reference: ObjectRef) -> int:
-    """Of an object that is watched, or bound: see ObjectRef. Nothing is at the address of one that has died."""
+    """The address of an object; 0, where no object is, if it has died."""
     return 0 if reference.dead else reference.id
 
 
@@ -107,7 +107,7 @@ def _both(plan: Plan, demand: Same) -> None:
     plan.test(second, TEST.SAME, first)
 
 
-# What is noted, and tested, for a demand; others lead to no group.
+# How a demand adds its steps and tests to a plan. A guard with any other demand is in no group.
 _DEMANDS: dict[type[Demand], Callable[[Plan, Any], None]] = {
     OfType: _exact,
     Tensor: _tensor,
@@ -135,7 +135,7 @@ class Group:
         return len(self.guards) + len(self.leaves) >= _FEWEST
 
     def watcher(self, apart: bool) -> _C.Steady:
-        """What answers for the group. `apart`: no two of the leaves may be one object."""
+        """The object that knows whether the group still holds. `apart`: it also checks that the leaves are distinct objects."""
         plan = self.plan
         held = tuple([plan.of(leaf.source) for leaf in self.leaves])
         given = int(self.root != CONSTANTS), tuple(plan.steps), held
@@ -161,7 +161,7 @@ class Grouping:
         self._roots: dict[Source, str | None] = {}
 
     def groups(self, guards: Iterable[Guard], first: tuple[Source, ...] = ()) -> list[Group]:
-        """`first`: leaves that are to stand first in their group, in this order."""
+        """The groups of these guards that are large enough. `first`: leaves that come first in their group, in this order."""
         guards = tuple(guards)
         self._note_tensors(guards)
         for guard in guards:
@@ -173,8 +173,8 @@ class Grouping:
         return worthy
 
     def leaves(self, guards: Iterable[Guard]) -> set[Source]:
-        """The leaves of what `groups` gives for the same guards; of other guards only so many are looked at that it shows
-        whether there are enough."""
+        """The leaves of the groups that `groups` gives for the same guards. Other guards are placed only until each group with
+        leaves is known to be large enough."""
         guards = tuple(guards)
         self._note_tensors(guards)
         others: list[Guard] = []
@@ -196,8 +196,8 @@ class Grouping:
         return [group for group in self._groups.values() if group.is_worth_a_state()]
 
     def _note_tensors(self, guards: Iterable[Guard]) -> None:
-        """No path leads through what is demanded to be a tensor. Demands are not kept for later: those of a large model, held at
-        once, are so many objects that Python collects garbage twice as often while it traces."""
+        """Notes which sources are tensors: no path of a group leads through one. Demands are made again when they are needed: a
+        large model has so many that keeping them doubles the runs of the garbage collector during a trace."""
         self._tensors = {demand.source for guard in guards for demand in guard.demands() if isinstance(demand, Tensor)}
 
     def _place(self, guard: Guard, demands: tuple[Demand, ...]) -> None:
@@ -223,14 +223,14 @@ class Grouping:
             group.guards.append(guard)
 
     def _common_root(self, sources: Iterable[Source]) -> str | None:
-        """That of all sources; paths of any group may begin at constants, too."""
+        """The root that all sources have; None if there are several. Paths from constants fit any group."""
         roots = {self._root(source) for source in sources}
         if len(roots) > 1:
             roots.discard(CONSTANTS)
         return roots.pop() if len(roots) == 1 else None
 
     def _root(self, source: Source) -> str | None:
-        """Where the path begins; None if it leads through a tensor or begins where each call brings another object."""
+        """Where the path begins; None if it leads through a tensor, or begins at an object that is new in each call."""
         try:
             return self._roots[source]
         except KeyError:

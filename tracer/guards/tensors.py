@@ -13,7 +13,7 @@ from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.guards.demands import Counted, Demand, Tensor, word_is
 from tracer.guards.identity import type_mismatch
 from tracer.guards.references import class_name
-from tracer.sources import Source
+from tracer.sources.base import Source
 
 if TYPE_CHECKING:
     from tracer.guards.implication import Known
@@ -62,6 +62,7 @@ def _dims(dims: tuple[int | None, ...] | None) -> str:
 
 
 def _device(spec: TensorSpec) -> str:
+    """The device as `check_tensor(...)` shows it: on the CPU its index alone, which is nearly always None."""
     index = None if spec.device_index < 0 else spec.device_index
     if spec.device_type == "cpu":
         return str(index)
@@ -70,7 +71,8 @@ def _device(spec: TensorSpec) -> str:
 
 @guard_kind
 class TensorMatch(Guard):
-    """Class, dtype, device, requires_grad, dispatch keys, rank, sizes and strides; all tensors in one call."""
+    """Class, dtype, device, requires_grad, dispatch keys, rank, sizes and strides of one tensor. `guards.checklist` puts all
+    tensors of an entry into one `_C.TensorMatch`, so that C compares them in one call."""
 
     source: Source
     spec: TensorSpec
@@ -100,6 +102,9 @@ class TensorMatch(Guard):
             return Mismatch(self.lines()[0], "", shown(seen[0]))
         return _sentence(self.source, *found[1:])
 
+    def shows_data(self) -> bool:
+        return False
+
     def holds(self, seen: Any) -> bool:
         """Whether this one tensor is as it was."""
         return _C.TensorMatch((self.spec,))(seen)
@@ -109,7 +114,8 @@ class TensorMatch(Guard):
 
 
 def _alike(stronger: TensorSpec, weaker: TensorSpec) -> bool:
-    """All but the numbers in sizes and strides, which are facts for the solver; a rank that is compared has to be known."""
+    """Whether all but the numbers in sizes and strides is equal; the solver compares those. Where `weaker` compares the rank,
+    `stronger` has to compare it, too."""
     for known, asked in ((stronger.sizes, weaker.sizes), (stronger.strides, weaker.strides)):
         if asked is not None and (known is None or len(known) != len(asked)):
             return False
@@ -123,7 +129,7 @@ def _sentence(source: Source, what: str, expected: Any, seen: Any) -> Mismatch:
     if field == "ndim":
         return Mismatch(f"{start} rank mismatch. expected {expected}, actual {seen}", str(expected), str(seen))
     if field == "dispatch_keys":
-        keys = [_key_names(value) for value in (expected, seen)]
+        keys = [str(torch._C.DispatchKeySet.from_raw_repr(value)) for value in (expected, seen)]
         return Mismatch(f"{start} dispatch key set mismatch. expected {keys[0]}, actual {keys[1]}", *keys)
     if field == "device":
         expected, seen = (_device_name(*value) for value in (expected, seen))
@@ -135,10 +141,6 @@ def _device_name(kind: str, index: int | None) -> str:
     return kind if index is None or index < 0 else f"{kind}:{index}"
 
 
-def _key_names(keys: int) -> str:
-    return str(torch._C.DispatchKeySet.from_raw_repr(keys))
-
-
 class Changes(Protocol):
     """Counts the marks that were set in this process."""
 
@@ -146,7 +148,7 @@ class Changes(Protocol):
     def count(self) -> int: ...
 
 
-Marks = frozenset[tuple[int, Any]]
+Marks = frozenset[tuple[int, Any]]  # the marks of one tensor: (dim, mark)
 
 
 @guard_kind
@@ -193,9 +195,6 @@ class MarksMatch(Guard):
         known = tuple([frozenset(of_dim.items()) for of_dim in marks.values()])
         return cls(tuple(marks), attribute, known, changes, count)
 
-    def sources(self) -> tuple[Source, ...]:
-        return self.group
-
     def demands(self) -> tuple[Demand, ...]:
         return (Counted(self.changes, self.count),)
 
@@ -225,7 +224,8 @@ class MarksMatch(Guard):
         return any(self._looks_less(each) for each in others)
 
     def _looks_less(self, other: MarksMatch) -> bool:
-        """Whether marks are looked at only where the other looks at them, too, from now on: their count only grows."""
+        """Whether from now on `other` looks at marks at every call at which this guard does. A guard looks once marks have been
+        set since its trace, and the count of marks only grows."""
         now = self.changes.count
         return other.count <= self.count or (other.count < now and self.count < now)
 
@@ -238,6 +238,7 @@ def _marks_text(marks: Marks) -> str:
 
 
 def own_marks(tensor: Any, attribute: str) -> Mapping[int, Any]:
+    """dim -> mark, read without code of the tensor's class; empty for a tensor without marks."""
     try:
         marks = _C.raw_attr(tensor, attribute)
     except AttributeError:
@@ -246,4 +247,5 @@ def own_marks(tensor: Any, attribute: str) -> Mapping[int, Any]:
 
 
 def marks_within(attribute: str, known: tuple[Marks, ...], *tensors: Any) -> bool:
+    """Whether each tensor has only marks that are among the known ones of its place."""
     return all(own_marks(tensor, attribute).items() <= marks for marks, tensor in zip(known, tensors, strict=True))

@@ -1,7 +1,7 @@
-"""UNCHANGED: what the trace found on classes it would find again, and the functions it went through have the same code.
+"""UNCHANGED: lookups on classes would find what they found in the trace, and the traced functions have the same code.
 
-`Findings` gathers that while a frame is traced. It is checked by CPython's own versions of classes, all in one call;
-where one has moved, what was found is looked up again.
+`Findings` gathers these lookups while a frame is traced. They are checked by CPython's version numbers of classes, all in one
+call. If a version has changed, the lookups on that class are made again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from tracer.guards.base import Guard, Mismatch, guard_kind
 from tracer.guards.constants import is_guardable_constant, same_constant
 from tracer.guards.demands import Demand, Stays
 from tracer.guards.references import ObjectRef
-from tracer.sources import Source
 from tracer.sources.reading import field_index, type_dict, type_mro
 
 if TYPE_CHECKING:
@@ -35,16 +34,16 @@ class _Looked(NamedTuple):
 
 
 class Findings:
-    """Of one trace. Classes go by their ids: the hash of a class may be its metaclass' own."""
+    """The lookups of one trace. Classes are keys by their ids, because a metaclass may define `__hash__`."""
 
     def __init__(self) -> None:
         self.classes: dict[int, _Looked] = {}
         self.functions: dict[FunctionType, CodeType] = {}
-        self.varying: set[tuple[int, str]] = set()  # numbers that are symbols, which guards of their own ask for
-        self.asked: dict[tuple[int, int], tuple[type, type, bool]] = {}  # of abc: whether one is a subclass of another
-        self.of_process: dict[str, None] = {}  # what was found that is another thing in another process, in words
-        self.made: dict[int, type] = {}  # classes that the trace itself made; what they inherit is found on their bases
-        self.alike: dict[int, type] = {}  # classes for which others may come that are made in the same way
+        self.varying: set[tuple[int, str]] = set()  # (class, name) of numbers that are symbols; shape guards check those
+        self.asked: dict[tuple[int, int], tuple[type, type, bool]] = {}  # answers of abc: (class, base, is it a subclass)
+        self.of_process: dict[str, None] = {}  # values that differ between processes, in words
+        self.made: dict[int, type] = {}  # classes that the trace itself made; lookups on them are noted for their bases
+        self.alike: dict[int, type] = {}  # classes made anew by each call of a function, guarded by a ClassShape
 
     def note_class(self, cls: type) -> None:
         """The trace relies on the bases of a class."""
@@ -58,14 +57,15 @@ class Findings:
         return id(cls) in self.made or id(cls) in self.alike
 
     def _looked(self, cls: type) -> _Looked | None:
-        """None for a class that cannot change."""
+        """The lookups on a class; None for a class that cannot change."""
         looked = self.classes.get(id(cls))
         if looked is None and not _type_flags(cls) & _IMMUTABLE:
             looked = self.classes[id(cls)] = _Looked(cls, {})
         return looked
 
     def note(self, cls: type, name: str, owner: type | None, value: Any, after: type | None = None) -> None:
-        """`name` was found in `owner`'s own namespace (or nowhere), in the MRO of `cls`, behind `after` if given."""
+        """Notes a lookup of `name` in the MRO of `cls`, after the class `after` if that is given. It found `value` in the
+        namespace of `owner`; None: in none."""
         if self._is_one_of_many(cls):
             for base in cls.__mro__[1:]:
                 if not self._is_one_of_many(base):
@@ -76,7 +76,7 @@ class Findings:
             looked.found.setdefault((name, id(after)), (name, after, owner, value))
 
     def held(self, owner: type | None, name: str, value: Any) -> Any:
-        """What has to stay of an attribute."""
+        """What has to stay the same of an attribute: of a number that is a symbol, only its type."""
         if owner is None:
             return None
         return (type(value),) if (id(owner), name) in self.varying else held(value)
@@ -87,12 +87,12 @@ class Findings:
 
 
 class Found(NamedTuple):
-    """One name: `owner` is None where no class of the MRO had it."""
+    """One lookup: `owner` is None if no class of the MRO had the name."""
 
     name: str
     after: ObjectRef | None
     owner: ObjectRef | None
-    value: Any  # as `held` has it
+    value: Any  # see `held`
 
     def holds(self, cls: type) -> bool:
         owner, value = find(cls, self.name, None if self.after is None else self.after.get())
@@ -107,7 +107,7 @@ class ClassFacts(NamedTuple):
     found: tuple[Found, ...]
 
     def changed(self) -> str | None:
-        """The first name that is found no more, or not there; None if all is as it was."""
+        """The first name that a lookup finds elsewhere now, or not at all; None if nothing has changed."""
         cls = self.cls.get()
         if cls is None:
             return "the class itself"
@@ -126,7 +126,7 @@ class CodeFact(NamedTuple):
 
 
 def find(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
-    """Where in the MRO (behind `after`) a class attribute stands, and the raw value there."""
+    """The class of the MRO (after `after`) that has an attribute, and its raw value there; (None, ABSENT) if none has it."""
     if after is None:
         return _C.find_in_mro(cls, name) or (None, ABSENT)
     behind = False
@@ -140,7 +140,7 @@ def find(cls: type, name: str, after: type | None = None) -> tuple[type | None, 
 
 
 def held(value: Any) -> Any:
-    """What tells a class attribute apart without keeping alive what refers to the class."""
+    """What is kept of a class attribute to recognise it: its type and a constant, or references that keep nothing alive."""
     cls = type(value)
     if cls is property:
         return cls, *map(ObjectRef, (value.fget, value.fset, value.fdel))
@@ -181,7 +181,7 @@ class Unchanged(Guard):
     classes: tuple[ClassFacts, ...]
     functions: tuple[CodeFact, ...]
     asked: tuple[tuple[ObjectRef, ObjectRef, bool], ...] = ()  # of abc; AbcRegistryMatch sees that the answers stay
-    of_process: tuple[str, ...] = ()  # stays in this one
+    of_process: tuple[str, ...] = ()  # as in Findings: such an entry cannot be loaded in another process
     kind: ClassVar[str] = "UNCHANGED"
     told: ClassVar[bool] = True
 
@@ -203,9 +203,6 @@ class Unchanged(Guard):
         functions = [CodeFact(ObjectRef(function), ObjectRef(code)) for function, code in findings.functions.items()]
         asked = [(ObjectRef(one), ObjectRef(base), answer) for one, base, answer in findings.asked.values()]
         return cls(tuple(classes), tuple(functions), tuple(asked), tuple(findings.of_process))
-
-    def sources(self) -> tuple[Source, ...]:
-        return ()
 
     def demands(self) -> tuple[Demand, ...]:
         objects = [fact.cls for fact in self.classes] + [fact.function for fact in self.functions]
@@ -239,7 +236,7 @@ class Unchanged(Guard):
         return self.holds() and any(each.holds() and self._names() <= each._names() for each in known.of(Unchanged))
 
     def _names(self) -> set[Any]:
-        """What is looked up: that two hold now says that they find the same."""
+        """What is looked up, without what is found: if two guards hold now, equal lookups find the same."""
         found = {(facts.cls, each.name, each.after) for facts in self.classes for each in facts.found}
         return found | {(facts.cls,) for facts in self.classes} | {fact.function for fact in self.functions}
 

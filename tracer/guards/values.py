@@ -10,7 +10,7 @@ from tracer.guards.constants import SINGLETONS, constant_key, is_enum_member, is
 from tracer.guards.demands import Demand, Equal, Is
 from tracer.guards.identity import type_mismatch
 from tracer.guards.references import ObjectRef
-from tracer.sources import Source
+from tracer.sources.base import Source
 
 
 @guard_kind
@@ -45,10 +45,11 @@ class EqualsMatch(Guard):
     told: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not is_guardable_constant(self.value):
-            raise TypeError(f"EQUALS_MATCH on {self.source.name}: {type(self.value).__name__} is no plain constant")
-        if is_enum_member(self.value):
-            object.__setattr__(self, "value", ObjectRef(self.value))
+        value = self.value.get() if type(self.value) is ObjectRef else self.value  # of a guard that is made again
+        if not is_guardable_constant(value):
+            raise TypeError(f"EQUALS_MATCH on {self.source.name}: {type(value).__name__} is no plain constant")
+        if is_enum_member(value):
+            object.__setattr__(self, "value", ObjectRef(value))
 
     def demands(self) -> tuple[Demand, ...]:
         is_object = type(self.value) is ObjectRef

@@ -1,4 +1,8 @@
-"""Methods of built-in base classes, called on objects of the classes that derive from them: `super().__setattr__(...)`."""
+"""Methods of built-in base classes, called on objects of the classes that derive from them: `super().__setattr__(...)`.
+
+An object of a class that derives from list, dict, str, ... keeps the built-in's value in `UserObjectVariable.storage`: a tracked
+list, dict, constant, ... A method that is inherited from the built-in is called on that.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from tracer.protocol.lookups import lookup, rely_on_bases, storage_base
 from tracer.protocol.models import model_of
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker, invoke
+from tracer.sources.attributes import SubclassesSource
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable, entries_are_copied
 from tracer.variables.containers.lists import ListVariable, TupleVariable
@@ -22,27 +27,29 @@ from tracer.variables.slots import OPERATORS
 from tracer.variables.tensors.overrides import base_method
 from tracer.variables.values.constant import NONE, ConstantIterator, ConstantVariable, boolean, named_by_cpython, plain_value
 
-_NAMED = ("__repr__", "__str__", "__reduce__", "__reduce_ex__")
-_OF_ENTRIES = ("copy", "__copy__", "__or__", "__ror__")
-_COPYING = (*_OF_ENTRIES, "fromkeys", *_NAMED)
+_NAMING_THE_CLASS = ("__repr__", "__str__", "__reduce__", "__reduce_ex__")
+_COPYING_ENTRIES = ("copy", "__copy__", "__or__", "__ror__")  # of dicts; C may copy the entries directly, or call `keys()`
+_COPYING = (*_COPYING_ENTRIES, "fromkeys", *_NAMING_THE_CLASS)
 # Methods whose result depends on the object's class: they call its constructor, name it, or tell it from the plain class.
 _BY_CLASS: dict[type, tuple[str, ...]] = {
     dict: ("fromkeys",),
     collections.OrderedDict: (*_COPYING, "update", "__ior__", "__eq__", "__ne__"),
     collections.defaultdict: _COPYING,
-    collections.deque: ("copy", "__copy__", "__add__", "__mul__", "__rmul__", *_NAMED),
-    set: _NAMED,
-    frozenset: _NAMED,
+    collections.deque: ("copy", "__copy__", "__add__", "__mul__", "__rmul__", *_NAMING_THE_CLASS),
+    set: _NAMING_THE_CLASS,
+    frozenset: _NAMING_THE_CLASS,
     str: ("format", "format_map", "partition", "rpartition"),
     bytes: ("partition", "rpartition"),
 }
 _OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__mod__")  # these take any operand, or raise, but never return NotImplemented
-_TAKEN = {"__setattr__": 2, "__getattribute__": 1, "__delattr__": 1, "__eq__": 1, "__ne__": 1}
+# How many arguments these methods of `object` take, `self` apart.
+_ARGUMENTS_OF_OBJECT = {"__setattr__": 2, "__getattribute__": 1, "__delattr__": 1, "__eq__": 1, "__ne__": 1}
 
 
 def call_builtin_method(
     tx: Tracer, owner: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
+    """`owner.name(...)` where lookup has found a method that is written in C."""
     if isinstance(owner, UserObjectVariable):
         base, static = lookup(owner.cls, name)
         if base is None:
@@ -58,11 +65,15 @@ def call_builtin_method(
 def _call_type_method(
     tx: Tracer, cls: ClassVariable, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
+    """A method of `type` called on a class."""
     if name == "mro":
         return ListVariable(tx.class_tuple(cls, cls.value.__mro__).unpack(tx))
+    if name == "__subclasses__" and not args and cls.source is not None and not tx.trace.findings.made:
+        found = tx.wrap(type.__subclasses__(cls.value), SubclassesSource(cls.source))
+        return ListVariable(found.unpack(tx))
     if name == "__call__":
         return tx.type_call(cls, args, kwargs)
-    if name == "__init__" and len(args) in (1, 3):
+    if name == "__init__" and len(args) in (1, 3):  # type.__init__ only counts its arguments
         return NONE
     if name == "__setattr__" and args[0].is_constant():
         cls.store(tx, args[0].constant(), args[1])
@@ -86,7 +97,10 @@ def call_base_method(
     args: list[VariableTracker],
     kwargs: dict[str, VariableTracker],
 ) -> VariableTracker:
-    """`base.name(owner, ...)` where `base` is a built-in class in the MRO of `owner`'s class."""
+    """`base.name(owner, ...)` where `base` is a built-in class in the MRO of `owner`'s class.
+
+    `__new__` is a static method: the class is its first argument. Of other methods, a model that is registered for the method
+    itself goes first."""
     if name == "__new__" and args and isinstance(args[0], ClassVariable):
         if base is object and storage_base(args[0].value) is not object:
             unsupported("unsupported-method", value=args[0].describe(), name="__new__ of object")
@@ -124,18 +138,20 @@ def _object_init_subclass(
     return NONE
 
 
-def _object_init(tx: Tracer, owner: UserObjectVariable, given: bool) -> VariableTracker:
-    if given and lookup(owner.cls, "__init__")[0] is not object:
+def _object_init(tx: Tracer, owner: UserObjectVariable, has_arguments: bool) -> VariableTracker:
+    """object.__init__, which refuses arguments if the class overrides `__init__`, or does not override `__new__`."""
+    if has_arguments and lookup(owner.cls, "__init__")[0] is not object:
         tx.raise_error(TypeError, "object.__init__() takes exactly one argument (the instance to initialize)")
-    if given and lookup(owner.cls, "__new__")[0] is object:
+    if has_arguments and lookup(owner.cls, "__new__")[0] is object:
         tx.raise_error(TypeError, f"{owner.cls.__name__}() takes no arguments")
     return NONE
 
 
 def _object_method(tx: Tracer, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
+    """A method of `object` other than `__new__` and `__init__`."""
     if name == "__init_subclass__":
         return _object_init_subclass(tx, object, args, {})
-    if len(args) != _TAKEN.get(name, len(args)):
+    if len(args) != _ARGUMENTS_OF_OBJECT.get(name, len(args)):
         unsupported("call-arguments", error=f"object.{name}() with {len(args)} arguments")
     if name == "__setattr__":
         owner.default_set_attr(tx, args[0].constant(), args[1])
@@ -164,12 +180,13 @@ def _storage_method(
     args: list[VariableTracker],
     kwargs: dict[str, VariableTracker],
 ) -> VariableTracker:
+    """A method that the object's class inherits from list, dict, str, ...: called on the storage of the object."""
     storage = owner.storage
     assert storage is not None
-    stores_plainly = name == "update" and lookup(owner.cls, "__setitem__")[0] is storage.python_type()
-    if name in _BY_CLASS.get(storage.python_type(), ()) and not stores_plainly:
+    calls_no_override = name == "update" and lookup(owner.cls, "__setitem__")[0] is storage.python_type()
+    if name in _BY_CLASS.get(storage.python_type(), ()) and not calls_no_override:
         unsupported("unsupported-method", value=owner.describe(), name=name)
-    if name in _OF_ENTRIES and isinstance(storage, DictVariable) and not entries_are_copied(owner.cls):
+    if name in _COPYING_ENTRIES and isinstance(storage, DictVariable) and not entries_are_copied(owner.cls):
         unsupported("unsupported-method", value=owner.describe(), name=name)
     if isinstance(storage, ConstantVariable):
         if name == "__iter__" and isinstance(storage.value, (str, bytes)) and not args:
@@ -197,15 +214,15 @@ def _storage_method(
         missing = owner.call_special(tx, "__missing__", args[0])
         return storage.get_item(tx, args[0]) if missing is None else missing
     result = storage.call_method(tx, name, args, kwargs)
-    if result is storage and isinstance(storage, TupleVariable):
+    if result is storage and isinstance(storage, TupleVariable):  # of a subclass, C gives a plain tuple, never the object itself
         return TupleVariable(storage.items(tx))
-    return owner if result is storage else result
+    return owner if result is storage else result  # in-place operators return the object itself
 
 
 def namespace_method(
     tx: Tracer, owner: UserObjectVariable, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """The methods of types.SimpleNamespace"""
+    """A method of types.SimpleNamespace."""
     if name == "__init__" and not args:
         for key, value in kwargs.items():
             tx.effects.store_attribute(owner, key, value)

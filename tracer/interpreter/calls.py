@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import Any
 
 import torch
 
-from tracer import user_marks
+from tracer import library, user_marks
+from tracer.discovery import import_modules
 from tracer.effects.torch_state import preserve_global_state
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.binding import bind
+from tracer.interpreter.binding import Passed, bind, bind_passed
 from tracer.interpreter.module_calls import MODULE_CALLS, refuse_backward_hooks
 from tracer.interpreter.object_model import guard_globals
 from tracer.interpreter.overriding import may_override
 from tracer.interpreter.real_values import real_value
-from tracer.library import all_models  # noqa: F401  (registers them)
 from tracer.operators.facts import takes_one_for_all, writes
 from tracer.protocol.inlining import allows_inlining
 from tracer.protocol.lookups import lookup, rely_on_code, rely_on_process
 from tracer.protocol.models import code_model_of, instance_models, is_foldable, is_in_graph, is_of_plain_tensors, model_of
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker, invoke
-from tracer.sources import GenericAttrSource, ObjectSource
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.roots import ObjectSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import SequenceVariable
 from tracer.variables.functions.callables import CallableVariable
@@ -37,6 +39,8 @@ from tracer.variables.tensors.wrappers import refuse_wrappers
 from tracer.variables.values.constant import fold
 from tracer.variables.values.symbolic import SymNodeVariable
 
+import_modules(library)  # registers the models
+
 _UNSUPPORTED_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
@@ -50,13 +54,23 @@ def call_directly(
     return target.call(tx, args, kwargs)
 
 
+def call_passing(tx: Tracer, callee: VariableTracker, args: list[VariableTracker], passed: Passed) -> VariableTracker:
+    """`callee(*args, *rest, **keywords)`, as `call_directly`, where the last two are passed on."""
+    target, args, kwargs = callee.resolve_call(tx, args, {})
+    if isinstance(target, FunctionVariable) and not kwargs:
+        return inline(tx, target, args, {}, direct=True, passed=passed)
+    return target.call(tx, [*args, *passed.args(tx)], {**kwargs, **passed.kwargs(tx)})
+
+
 def inline(
     tx: Tracer,
     function: FunctionVariable,
     args: list[VariableTracker],
     kwargs: dict[str, VariableTracker],
     direct: bool = False,
+    passed: Passed | None = None,
 ) -> VariableTracker:
+    """`passed`: what the call passes on besides; there are no `kwargs` then."""
     code = function.code
     if isinstance(function, UserFunctionVariable):
         if function.any_of_its_code:
@@ -64,20 +78,24 @@ def inline(
         else:
             rely_on_code(function.value)
         if function.value in user_marks.run_only and function.source is not None:
-            source = GenericAttrSource(function.source, "__wrapped__")
-            return tx.wrap(vars(function.value)["__wrapped__"], source).call(tx, args, kwargs)
+            wrapped = tx.wrap(vars(function.value)["__wrapped__"], GenericAttrSource(function.source, "__wrapped__"))
+            return wrapped.call(tx, args, kwargs) if passed is None else call_passing(tx, wrapped, args, passed)
     if code.co_flags & _UNSUPPORTED_KINDS:
         unsupported("coroutine", function=code.co_qualname)
     of_wrapper = tx.output.traces_wrapper and function.globals.get("__name__") in tx.output.modules_of_wrappers
     if not of_wrapper and not allows_inlining(function):
         unsupported("skipped-function", function=code.co_qualname, file=code.co_filename)
     if args and any(code is each for each in MODULE_CALLS):
-        refuse_backward_hooks(tx, args[0], args[1:])
-    locals_: dict[str, Any] = dict(bind(tx, function, args, kwargs))
+        refuse_backward_hooks(tx, args[0], itertools.chain(args[1:], () if passed is None else passed.args(tx)))
+    locals_ = None if passed is None else bind_passed(tx, function, args, passed)
+    if locals_ is None and passed is not None:
+        args, kwargs = [*args, *passed.args(tx)], passed.kwargs(tx)
+    if locals_ is None:
+        locals_ = dict(bind(tx, function, args, kwargs))
     cells = dict(zip(code.co_freevars, function.closure(tx)))
     for name in code.co_cellvars:
         cells[name] = CellVariable(locals_.pop(name, None))
-    if code.co_flags & inspect.CO_GENERATOR:  # not `direct`: whoever resumes it does more than push its result
+    if code.co_flags & inspect.CO_GENERATOR:  # not `direct`: its frame runs at each `next`, not in this instruction
         return GeneratorVariable(tx.inner_frame(function, locals_, cells))
     return tx.inner_frame(function, locals_, cells, direct).run()
 

@@ -19,7 +19,7 @@ from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.classes.class_making import bare_class, run_metaclass
 from tracer.variables.classes.classes import ClassVariable, SuperVariable
-from tracer.variables.classes.made_classes import MadeClassVariable, prototype
+from tracer.variables.classes.made_classes import MadeClassVariable, stand_in_for
 from tracer.variables.classes.type_forms import TypeFormVariable, mro_entries
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import TupleVariable
@@ -28,23 +28,23 @@ from tracer.variables.functions.python_functions import CellVariable, FunctionVa
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import ConstantVariable
 
-# Metaclasses that are run while tracing, on prototypes, and again when the class is made.
+# Metaclasses that are run while tracing, on prototypes, and again when the class is made. They run no code of the program.
 RUN_AS_THEY_ARE: frozenset[type] = frozenset([type(torch.autograd.Function), typing.NamedTupleMeta, typing._TypedDictMeta])  # type: ignore[attr-defined]  # private in typing
 NAMED_BASES = (typing.NamedTuple, typing.TypedDict)
 Values = list[VariableTracker]
 Keywords = dict[str, VariableTracker]
 
 
-def build_class(tx: Tracer, body: VariableTracker, name: VariableTracker, given: Values, kwargs: Keywords) -> VariableTracker:
-    """builtins.__build_class__"""
+def build_class(tx: Tracer, body: VariableTracker, name: VariableTracker, written: Values, kwargs: Keywords) -> VariableTracker:
+    """builtins.__build_class__(body, name, *written, **kwargs): a class statement with the bases as they are written there"""
     if not isinstance(body, NestedFunctionVariable):
         refuse(f"A class statement with {body.describe()} for a body")
-    bases = _resolved(tx, given)
+    bases = _resolve_bases(tx, written)
     metaclass = _metaclass(tx, kwargs.pop("metaclass", None), bases)
     namespace = _prepared(tx, metaclass, name, bases, kwargs)
     cell = _run_class_body(tx, body, namespace)
-    if any(base is not of for base, of in zip(bases, given, strict=False)) or len(bases) != len(given):
-        namespace.set_item(tx, ConstantVariable("__orig_bases__"), TupleVariable(given))
+    if any(base is not before for base, before in zip(bases, written, strict=False)) or len(bases) != len(written):
+        namespace.set_item(tx, ConstantVariable("__orig_bases__"), TupleVariable(written))
     if isinstance(metaclass, ClassVariable) and metaclass.value in RUN_AS_THEY_ARE:
         made: VariableTracker = _made_by_library(tx, metaclass, name.constant(), bases, _copied(tx, namespace), kwargs)
     else:
@@ -54,30 +54,32 @@ def build_class(tx: Tracer, body: VariableTracker, name: VariableTracker, given:
     return made
 
 
-def _resolved(tx: Tracer, given: Values) -> Values:
-    """The bases, with those that are no classes replaced by what their `__mro_entries__` returns."""
+def _resolve_bases(tx: Tracer, written: Values) -> Values:
+    """The bases of the class: those that are no classes are replaced by what their `__mro_entries__` returns."""
     bases: Values = []
-    for base in given:
+    for base in written:
         if isinstance(base, ClassVariable):
             bases.append(base)
         elif isinstance(base, TypeFormVariable):
-            bases += mro_entries(tx, base, given)
+            bases += mro_entries(tx, base, written)
         elif isinstance(base, CallableVariable) and base.value in NAMED_BASES:
-            bases += mro_entries(tx, base, given)
+            bases += mro_entries(tx, base, written)
         elif isinstance(base, (FunctionVariable, UserObjectVariable)):
-            bases += base.get_attr(tx, "__mro_entries__").call(tx, [TupleVariable(given)], {}).unpack(tx)
+            bases += base.get_attr(tx, "__mro_entries__").call(tx, [TupleVariable(written)], {}).unpack(tx)
         else:
             refuse(f"A class statement with {base.describe()} for a base")
     return bases
 
 
 def _metaclass(tx: Tracer, explicit: VariableTracker | None, bases: Values) -> VariableTracker:
+    """The metaclass of a class statement; `explicit` is its `metaclass=`, which may be any callable."""
     if explicit is None:
         explicit = tx.class_variable(bases[0].python_type(), bases[0]) if bases else tx.class_variable(type)
     return _most_derived(tx, explicit, bases) if isinstance(explicit, ClassVariable) else explicit
 
 
 def _most_derived(tx: Tracer, metaclass: ClassVariable, bases: Values) -> ClassVariable:
+    """The most derived of `metaclass` and the metaclasses of the bases; a TypeError of the program where there is none."""
     winner = metaclass
     for base in bases:
         kind = tx.class_variable(base.python_type(), base)
@@ -94,6 +96,7 @@ def _most_derived(tx: Tracer, metaclass: ClassVariable, bases: Values) -> ClassV
 
 
 def _prepared(tx: Tracer, metaclass: VariableTracker, name: VariableTracker, bases: Values, kwargs: Keywords) -> VariableTracker:
+    """The namespace in which the body will run: what `__prepare__` returns, or a new dict if there is no `__prepare__`."""
     if isinstance(metaclass, ClassVariable):
         owner, _ = lookup(metaclass.value, "__prepare__")
         if owner is type or metaclass.value in RUN_AS_THEY_ARE:
@@ -114,11 +117,11 @@ def _run_class_body(tx: Tracer, body: FunctionVariable, namespace: VariableTrack
 
 
 def new_class(tx: Tracer, metaclass: ClassVariable, args: Values, kwargs: Keywords) -> VariableTracker:
-    """type.__new__(metaclass, name, bases, namespace, **kwargs)"""
+    """type.__new__(metaclass, name, bases, namespace, **kwargs), in the order of `type_new` in Objects/typeobject.c"""
     if len(args) != 3 or not args[0].is_constant() or args[1].python_type() is not tuple:
         refuse(f"{metaclass.value.__qualname__} with such arguments")
-    name, given, mapping = args
-    bases = given.unpack(tx)
+    name, base_tuple, mapping = args
+    bases = base_tuple.unpack(tx)
     namespace = _copied(tx, mapping)
     if not all(isinstance(base, ClassVariable) for base in bases):
         refuse("type() with a base that is no class")
@@ -138,6 +141,7 @@ def new_class(tx: Tracer, metaclass: ClassVariable, args: Values, kwargs: Keywor
 
 
 def _copied(tx: Tracer, mapping: VariableTracker) -> dict[str, VariableTracker]:
+    """The entries of a namespace, as type.__new__ copies them. `mapping` is a dict, or an object of a class derived from dict."""
     held = mapping.storage if isinstance(mapping, UserObjectVariable) else mapping
     if not isinstance(held, DictVariable):
         refuse(f"A class with {mapping.describe()} for a namespace")
@@ -150,6 +154,7 @@ def _copied(tx: Tracer, mapping: VariableTracker) -> dict[str, VariableTracker]:
 def _made_by_library(
     tx: Tracer, metaclass: ClassVariable, name: str, bases: Values, namespace: dict[str, VariableTracker], kwargs: Keywords
 ) -> VariableTracker:
+    """A class with a metaclass of `RUN_AS_THEY_ARE`. Whatever would run code of the program meanwhile is refused."""
     if kwargs:
         refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and keywords")
     for base in bases:
@@ -171,6 +176,8 @@ def _with_prototype(
     namespace: dict[str, VariableTracker],
     make: Callable[..., type] = bare_class,
 ) -> MadeClassVariable:
+    """The tracked class, with a prototype that `make` has made of the stand-ins for the namespace. Its `__class__` cell is
+    filled; hooks such as `__set_name__` are left to the caller."""
     cell = namespace.pop("__classcell__", None)
     if cell is not None and make is not bare_class and metaclass.value is not type(torch.autograd.Function):
         refuse("A class statement whose metaclass does not pass __classcell__ on")
@@ -178,9 +185,9 @@ def _with_prototype(
         namespace["__module__"] = read_global(tx, "__name__")
     if "__qualname__" not in namespace:
         namespace["__qualname__"] = ConstantVariable(name)
-    known = {key: prototype(tx, key, value) for key, value in namespace.items()}
+    stand_ins = {key: stand_in_for(tx, key, value) for key, value in namespace.items()}
     try:
-        cls = make(metaclass.value, name, tuple(base.identity() for base in bases), known)
+        cls = make(metaclass.value, name, tuple(base.identity() for base in bases), stand_ins)
     except Exception as error:
         refuse(f"A class statement that fails ({error})")
     tx.trace.findings.made[id(cls)] = cls
@@ -191,6 +198,7 @@ def _with_prototype(
 
 
 def _set_names(tx: Tracer, made: MadeClassVariable, namespace: dict[str, VariableTracker]) -> None:
+    """Calls `__set_name__` of each value in the namespace whose class defines it in Python."""
     for name, value in namespace.items():
         if not has_from_python(value.python_type(), "__set_name__"):
             continue
@@ -203,6 +211,7 @@ def _set_names(tx: Tracer, made: MadeClassVariable, namespace: dict[str, Variabl
 
 
 def _init_subclass(tx: Tracer, made: MadeClassVariable, kwargs: Keywords) -> None:
+    """super(cls, cls).__init_subclass__(**kwargs)"""
     cls = made.value
     owner, _ = lookup(cls, "__init_subclass__", cls)
     if owner is object or owner is None:
@@ -213,8 +222,10 @@ def _init_subclass(tx: Tracer, made: MadeClassVariable, kwargs: Keywords) -> Non
 
 
 def issubclass_plainly(cls: type, base: type) -> bool:
+    """issubclass(), without the `__subclasscheck__` of a metaclass."""
     return base in type.__getattribute__(cls, "__mro__")
 
 
 def refuse(what: str) -> NoReturn:
+    """Breaks the graph. `what` is the subject of a sentence that ends in "makes a class"."""
     unsupported("makes-a-class", function=what)

@@ -10,7 +10,7 @@ from tracer.graph.fakes.array_twins import numpy_dtype
 from tracer.protocol.inlining import is_own_guard
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.variables.builders.literals import from_python
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.enums import members
@@ -24,7 +24,7 @@ from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
-    from tracer.guards import Guard
+    from tracer.guards.base import Guard
 
 
 def wrap(tx: Tracer, value: Any, source: Source) -> VariableTracker:

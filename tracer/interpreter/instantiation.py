@@ -9,17 +9,17 @@ from typing import Any
 
 import torch
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.values import PLAIN_VALUES
 from tracer.interpreter.wrapper_dispatch import made_wrapper
 from tracer.protocol.inlining import is_disabled_by_torch
 from tracer.protocol.lookups import lookup, storage_base
 from tracer.protocol.models import model_of
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker, invoke
-from tracer.sources import GenericAttrSource
+from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.reading import is_a, is_heap_type
-from tracer.variables.classes.class_parts import meaning
+from tracer.variables.classes.class_parts import tracked_form
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.enums import member_of_value
 from tracer.variables.classes.made_classes import MadeClassVariable
@@ -39,6 +39,7 @@ from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import is_wrapper_class
 from tracer.variables.values.constant import ConstantVariable
 
+_WITHOUT_KEYWORDS = (tuple, float)  # their `__new__` takes none, and drops them where a subclass has an `__init__`
 _NOT_MADE_BY_CALLS = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _ENUM_CALL = enum.EnumMeta.__dict__["__call__"]
 _TYPE_CALL = type.__dict__["__call__"]
@@ -152,7 +153,11 @@ def _new_object(
         if (args or kwargs) and lookup(value, "__init__")[0] is object:
             tx.raise_error(TypeError, f"{value.__name__}() takes no arguments")
         return UserObjectVariable(value)
+    if base in _WITHOUT_KEYWORDS and lookup(value, "__init__")[0] is not object:
+        kwargs = {}  # those are for its own `__init__`
     if base is tuple:
+        if kwargs or len(args) > 1:  # an error, which the model of `tuple` words
+            return tx.class_variable(base).call(tx, args, kwargs)
         return UserObjectVariable(value, storage=TupleVariable(args[0].unpack(tx) if args else []))
     if base is list:
         return UserObjectVariable(value, storage=ListVariable([]))
@@ -162,8 +167,8 @@ def _new_object(
         return UserObjectVariable(value, storage=SetVariable({}))
     if base is collections.deque:
         return UserObjectVariable(value, storage=DequeVariable([]))
-    if base in guards.PLAIN_VALUES:
-        plain = tx.class_variable(base).call(tx, args, {})
+    if base in PLAIN_VALUES:
+        plain = tx.class_variable(base).call(tx, args, kwargs)
         if type(plain) is ConstantVariable:
             return UserObjectVariable(value, storage=ConstantVariable(plain.value))
     unsupported("unsupported-call", value=f"class {value.__qualname__}, derived from {base.__name__}")
@@ -187,7 +192,7 @@ def _new_named_tuple(
     values = dict(zip(fields, args)) | kwargs
     if len(values) < len(fields):
         if id(cls.value) in tx.trace.findings.made:
-            defaults = [meaning(tx, default) for default in static.__func__.__defaults__ or ()]
+            defaults = [tracked_form(tx, default) for default in static.__func__.__defaults__ or ()]
         else:
             function = tx.class_attr(owner, "__new__", cls, part="__func__")
             assert isinstance(function, FunctionVariable)

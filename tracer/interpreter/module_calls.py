@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -10,8 +11,8 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import lookup
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ModuleGlobalsSource
 from tracer.sources.reading import is_a
+from tracer.sources.roots import ModuleGlobalsSource
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorVariable
 
@@ -49,7 +50,7 @@ def module_call(tx: Tracer, module: UserObjectVariable) -> VariableTracker | Non
     return module.get_attr(tx, "forward")
 
 
-def refuse_backward_hooks(tx: Tracer, module: VariableTracker, args: list[VariableTracker]) -> None:
+def refuse_backward_hooks(tx: Tracer, module: VariableTracker, args: Iterable[VariableTracker]) -> None:
     """Refuses calls of modules with backward hooks: the autograd nodes on which torch sets them do not exist while tracing.
     CPython makes the call, and the module's `forward` is then a frame of its own."""
     real: Any = getattr(module, "value", None)

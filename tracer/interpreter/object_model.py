@@ -7,24 +7,20 @@ import sys
 import types
 from typing import Any, Generic
 
-from tracer import _C, guards
+from tracer import _C
 from tracer.graph_breaks import unsupported
+from tracer.guards.attributes import HasAttr
+from tracer.guards.identity import SameObject
 from tracer.guards.references import lasts
 from tracer.protocol.lookups import MISSING, defines, lookup
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import (
-    AttrSource,
-    ClassAttrSource,
-    FunctionNamespaceSource,
-    GenericAttrSource,
-    ItemSource,
-    ModuleGlobalsSource,
-    Source,
-    TypeSource,
-)
+from tracer.sources.attributes import AttrSource, ClassAttrSource, GenericAttrSource, TypeSource
+from tracer.sources.base import Source
+from tracer.sources.containers import ItemSource
+from tracer.sources.functions import FunctionNamespaceSource
 from tracer.sources.reading import is_a
-from tracer.sources.roots import namespace_source
+from tracer.sources.roots import ModuleGlobalsSource, namespace_source
 from tracer.variables.builders.literals import from_python
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.type_forms import subscripted
@@ -155,14 +151,14 @@ def instance_attr(tx: Tracer, owner: VariableTracker, value: Any, name: str) -> 
 def guard_absent(tx: Tracer, owner: VariableTracker, name: str) -> None:
     """Guards that the instance dict of an existing object has no entry `name`."""
     if owner.source is not None:
-        tx.guard(guards.HasAttr(owner.source, name, False))
+        tx.guard(HasAttr(owner.source, name, False))
 
 
 def guard_globals(tx: Tracer, function: UserFunctionVariable) -> None:
     """Guards the globals of a function that is guarded only by its code: another function with that code may have others."""
     namespace = namespace_source(function.globals, tx.frames()[0].globals)
     if namespace is not None and function.source is not None:
-        tx.guard(guards.SameObject(namespace, FunctionNamespaceSource(function.source)))
+        tx.guard(SameObject(namespace, FunctionNamespaceSource(function.source)))
 
 
 def delete_attribute(tx: Tracer, owner: VariableTracker, name: str) -> None:

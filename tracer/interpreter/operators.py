@@ -7,8 +7,8 @@ import types
 
 import numpy as np
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.identity import Distinct
 from tracer.protocol.lookups import lookup
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker
@@ -62,8 +62,7 @@ def compare(tx: Tracer, op: str, left: VariableTracker, right: VariableTracker) 
     if result is not None:
         return result
     if op in ("==", "!=") and not _has_equality_of_its_own(left, right):
-        if tx.effects.cached.may_alias(left, right):
-            unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
+        tx.effects.cached.refuse_comparison(left, right)
         return boolean(_is_one(tx, left, right) is (op == "=="))
     unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
 
@@ -92,7 +91,7 @@ def _is_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
         if left.source is None or right.source is None:
             return left.is_one(tx, right)
     if left.source is not None and right.source is not None and might_be_one(tx, left, right):
-        tx.guard(guards.Distinct((left.source, right.source)))
+        tx.guard(Distinct((left.source, right.source)))
     return False
 
 
@@ -100,8 +99,7 @@ def is_same(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """`left is right`"""
     if left is right:
         return True
-    if tx.effects.cached.may_alias(left, right):
-        unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
+    tx.effects.cached.refuse_comparison(left, right)
     if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
         other = right if isinstance(left, SymNodeVariable) else left
         if not issubclass(other.python_type(), (int, float)):

@@ -15,8 +15,8 @@ from tracer.operators.graph_functions import graph_operations
 from tracer.protocol.lookups import MISSING, lookup
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ObjectSource
 from tracer.sources.reading import is_a
+from tracer.sources.roots import ObjectSource
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable

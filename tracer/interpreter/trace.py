@@ -7,23 +7,25 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tracer import config, user_marks
+from tracer import config, user_marks, variables
+from tracer.discovery import import_modules
 from tracer.effects.log import Effects
 from tracer.effects.torch_state import TorchState
 from tracer.errors import TraceAnew
 from tracer.graph.attempt import AttemptOptions
-from tracer.graph.fakes.fake_tensors import FakeWorld
-from tracer.graph.output_graph import EXAMPLE, OutputGraph, Refusal
+from tracer.graph.fakes.fake_tensors import FakeWorld, storages_of
+from tracer.graph.output_graph import EXAMPLE, OutputGraph, Refusal, example_of
 from tracer.graph_breaks import unsupported
-from tracer.guards import Findings, MemoryApart, MemoryShared, TensorMatch
+from tracer.guards.memory import MemoryApart, MemoryShared
+from tracer.guards.tensors import TensorMatch
+from tracer.guards.unchanged import Findings
 from tracer.interpreter.results import wrap_result
 from tracer.interpreter.wrapper_dispatch import dispatched
 from tracer.locations import UserLocation
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import Source
-from tracer.variables.builders import all_builders  # noqa: F401  (registers them)
+from tracer.sources.base import Source
 from tracer.variables.builders.builder import VariableBuilder
-from tracer.variables.classes.made_classes import let_go
+from tracer.variables.classes.made_classes import detach_prototype
 from tracer.variables.containers.python_hashes import HashedKeys
 from tracer.variables.exceptions.exceptions import HandledOutsideVariable
 from tracer.variables.functions.python_functions import CellVariable
@@ -36,12 +38,15 @@ if TYPE_CHECKING:
 
     from tracer.graph.fakes.wrapper_fakes import WrapperFake
     from tracer.graph.output_graph import GraphInput
-    from tracer.guards import Guard
+    from tracer.guards.base import Guard
     from tracer.interpreter.translator import InstructionTranslator
     from tracer.protocol.tracer import Tracer
     from tracer.runtime.frame_state import DynamismPolicy
-    from tracer.sources import Source
+    from tracer.sources.base import Source
+    from tracer.variables.containers.call_form import CallForm
     from tracer.variables.iterators.generators import GeneratorVariable
+
+import_modules(variables)  # registers the builders of tracked values, and methods
 
 
 class BreakHere(Exception):
@@ -88,10 +93,11 @@ class Trace:
         self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # dims that the user marked, by tensor
         self.findings = Findings()
-        self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # the values that prototypes of classes hold, by id
+        self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # objects in prototypes of classes, by id, with their values
         self.hashed = HashedKeys()
         self.weak_references: dict[VariableTracker, VariableTracker] = {}  # those that the trace made, by referent
         self.read_late: list[tuple[CellVariable, VariableTracker, int]] = []  # by hooks: the cell, its contents, the step
+        self.call_form: CallForm | None = None  # of the frame, where it takes **kwargs
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
@@ -101,6 +107,10 @@ class Trace:
         """Makes `frame` the innermost frame. -> the one that was it before"""
         before, self.frame = self.frame, frame
         return before
+
+    def begin_call(self, form: CallForm) -> None:
+        """Tells how the frame's function was called, where it takes **kwargs."""
+        self.call_form = form
 
     def next_step(self) -> int:
         """Counts the instruction that is about to run."""
@@ -175,7 +185,7 @@ class Trace:
         self.builder.forget()
         self.stand_ins.clear()
         for prototype in self.findings.made.values():
-            let_go(prototype)
+            detach_prototype(prototype)
         self.findings = Findings()
         self.effects = Effects()
         self.output.close()
@@ -188,13 +198,14 @@ class Trace:
     def refuse_results(self, results: list[fx.Node], inputs: list[GraphInput]) -> None:
         """Refuses results that a compiler, which differentiates the graph as a whole, would return differently: a leaf that the
         program makes, which keeps its gradient only outside of the graph, and a view with a rule of its own for gradients."""
-        step = self.output.leaf_that_shows(results, inputs)
+        step = self.output.step_of_exposed_leaf(results, inputs)
         if step is not None:
             if not self.options.holds_leaves:
                 raise TraceAnew(holds_leaves=True)
             unsupported("autograd-in-trace", break_step=step, name="a leaf that requires a gradient and is returned")
+        self.effects.cached.refuse_tensors(storages_of(map(example_of, results)), self.output.world.fake_mode.writes)
         if not self.output.runs_as_written:
-            step = self.output.function_views.that_shows([node.meta[EXAMPLE] for node in results], inputs)
+            step = self.output.function_views.step_of_exposed_view([node.meta[EXAMPLE] for node in results], inputs)
             if step is not None:
                 why = "a view with a rule of its own for gradients, beside what shares its memory,"
                 unsupported("autograd-in-trace", break_step=step, name=why)

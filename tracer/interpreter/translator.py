@@ -187,7 +187,7 @@ class InstructionTranslator:
             if step == break_at:
                 raise BreakHere(self)
             if log_steps:
-                self._log_step(inst)
+                logs.emit("trace", trace_line(inst.opname, inst.argval, self.stack, self.depth))
             try:
                 if handlers[inst.opcode](self, inst):
                     break
@@ -199,9 +199,6 @@ class InstructionTranslator:
         trace.enter(outer)
         assert self.result is not None
         return self.result
-
-    def _log_step(self, inst: Instruction) -> None:
-        logs.emit("trace", lambda: trace_line(inst.opname, inst.argval, self.stack, self.depth))
 
     def unwind(self, raised: ObservedException) -> None:
         """Continues at the handler of the current instruction, or lets the exception out of this frame."""

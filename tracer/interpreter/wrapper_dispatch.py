@@ -24,7 +24,7 @@ from tracer.library.structures import containers_of, fakes_of, tracked
 from tracer.library.subgraphs import Part, argument_of_function, recording
 from tracer.operators.proxies import SYM_TYPES
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ObjectSource
+from tracer.sources.roots import ObjectSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import SequenceVariable, TupleVariable
 from tracer.variables.tensors.tensor import TensorVariable
@@ -101,7 +101,7 @@ def looked_at(tx: Tracer, name: str, wrappers: Sequence[WrapperFake] = ()) -> It
     trace = tx.trace
     output, env = trace.output, trace.output.world.env
     _refuse_surroundings(trace, name, wrappers)
-    asserts, leaves, asked = len(env.runtime_asserts), len(output.own_leaves), len(trace.effects.cached.calls)
+    asserts, leaves, asked = len(env.runtime_asserts), len(output.own_leaves), len(trace.effects.cached.asked)
     draws = len(trace.effects.draws)
     try:
         with trace.aside(), output.tracing_wrapper(), trace.overrides.refusing():
@@ -110,7 +110,7 @@ def looked_at(tx: Tracer, name: str, wrappers: Sequence[WrapperFake] = ()) -> It
     except Unsupported as error:
         error.break_step = None  # the whole operation is left to CPython
         raise
-    if len(env.runtime_asserts) > asserts or len(trace.effects.cached.calls) > asked or len(trace.effects.draws) > draws:
+    if len(env.runtime_asserts) > asserts or len(trace.effects.cached.asked) > asked or len(trace.effects.draws) > draws:
         unsupported("effect-in-subgraph", name=name, value="it assumes something of data, or does more than compute")
     _keep_parts(trace, part, name)
     _refuse_new_symbols(part, name)

@@ -89,8 +89,7 @@ def _delattr(tx: Tracer, obj: Value, name: Value, /) -> Value:
 
 @models(id)
 def _id(tx: Tracer, value: Value, /) -> Value:
-    if value in tx.effects.cached.parts:
-        unsupported("identity-of-a-cached-result", left=value.describe(), right="another object")
+    tx.effects.cached.refuse_identity(value, "another object")
     tx.trace.note_id_read()  # from here on dicts and sets check int keys, which may equal an id
     return IdVariable(value)
 

@@ -202,15 +202,16 @@ def _is_plain_number(value: Value) -> bool:
 
 @models(max)
 def _max(tx: Tracer, *args: Value, key: Value = NONE, default: Value | None = None) -> Value:
-    return _extreme(tx, max, ">", args, key, default)
+    return _min_or_max(tx, max, ">", args, key, default)
 
 
 @models(min)
 def _min(tx: Tracer, *args: Value, key: Value = NONE, default: Value | None = None) -> Value:
-    return _extreme(tx, min, "<", args, key, default)
+    return _min_or_max(tx, min, "<", args, key, default)
 
 
-def _extreme(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key: Value, default: Value | None) -> Value:
+def _min_or_max(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key: Value, default: Value | None) -> Value:
+    """max(...) or min(...), which `function` is; `op` says whether an item is better than the best so far."""
     if not args or (len(args) > 1 and default is not None):
         unsupported("call-arguments", error=function.__name__)
     plain = key.is_none()
@@ -286,7 +287,9 @@ def _fromkeys(tx: Tracer, iterable: Value, value: Value = NONE, /) -> Value:
 # -- effects -----------------------------------------------------------------------------------------------------------
 
 
-def _effect(name: str) -> Any:
+def _model_that_breaks(name: str) -> Any:
+    """The model of a function with effects that the trace cannot replay: it breaks the graph."""
+
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         unsupported("side-effect-call", name=name, value=", ".join(value.describe() for value in args))
 
@@ -294,4 +297,4 @@ def _effect(name: str) -> Any:
 
 
 for _name in ("print", "input", "open", "compile", "__import__"):
-    models(getattr(builtins, _name))(_effect(_name))
+    models(getattr(builtins, _name))(_model_that_breaks(_name))

@@ -1,45 +1,69 @@
 """Functions with a cache (functools.lru_cache, functools.cache).
 
-The wrapped function is traced through. If it only computes (no side effect, no operation on tensors, no random number), its
-result is the memoised one, or becomes it. The output code calls the cache before the graph, compares the result with the traced
-one, and falls back to the original code if they differ: somebody may have changed a list that the cache holds, or have filled
-the cache while a global had another value. (The cache counts such a call twice.)"""
+A call is a call of the wrapped function, which is traced through: the program cannot see whether a result is remembered or
+computed again, as long as it only reads it. Where it could see that, CPython makes the call: the function has a side effect
+or draws random numbers, or it reads what the program has changed before. `effects.cached_results` watches what becomes of the
+result.
+
+Where a constant was computed from more than the arguments, the output code asks the cache, whose result may be older."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import gc
+import itertools
 import logging
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import torch
+
 from tracer import config
-from tracer.effects.cached_results import CachedCall, Part
+from tracer.effects.cached_results import AskedCall, Known, Origin, changed, counted
 from tracer.effects.log import Effects
-from tracer.graph.fakes.fake_tensors import expr_of
+from tracer.effects.torch_state import preserve_global_state
+from tracer.errors import TraceAnew, Unsupported
+from tracer.graph.fakes.fake_tensors import expr_of, storage_of, storages_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
-from tracer.library.closed_functions import is_closed
-from tracer.operators.proxies import SYM_TYPES
-from tracer.protocol.lookups import lookup
+from tracer.guards.caches import CacheMatch
+from tracer.guards.constants import is_guardable_constant, same_constant
+from tracer.guards.containers import DictContains
+from tracer.guards.references import is_class
+from tracer.library.cache_tables import Place, place_of
+from tracer.protocol.lookups import lookup, rely_on_process
 from tracer.protocol.models import instance_models
-from tracer.protocol.variable import ObservedException, VariableTracker
-from tracer.sources import GenericAttrSource
+from tracer.protocol.variable import VariableTracker
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.roots import ObjectSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
 from tracer.variables.containers.tuples import SizeVariable, TupleVariable
 from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.functions.python_functions import CellVariable
 from tracer.variables.objects.objects import UserObjectVariable
-from tracer.variables.values.constant import NONE, is_nan
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import NONE, SCALARS, TORCH_CONSTANTS, is_nan
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
-_CHANGED = "a cache that is asked for what may depend on what the program has changed"
+_CODE = frozenset(
+    (
+        types.FunctionType,
+        types.BuiltinFunctionType,
+        types.ModuleType,
+        types.MethodDescriptorType,
+        types.WrapperDescriptorType,
+        functools._lru_cache_wrapper,
+        *TORCH_CONSTANTS,
+    )
+)
+
+_OTHERS = "a cache whose result others have changed, or which is out of date"
 
 
 @instance_models(functools._lru_cache_wrapper)
@@ -49,16 +73,17 @@ def _cached_call(tx: Tracer, callee: Value, *args: Value, **kwargs: Value) -> Va
         return NONE
     if callee.source is None:
         unsupported("unsupported-call", value=callee.describe())
-    key = _Key.of(tx, callee, args, kwargs)
-    kept = tx.effects.cached
-    known = kept.results.get(key.known_by)
+    if callee.value in counted:
+        _refuse(callee, "a cache that the program asks how often it was called")
+    key = _key(tx, callee, args, kwargs)
+    known = tx.effects.cached.known.get(key)
     if known is None:
         _refuse_small(tx, callee)
-        known = _traced_through(tx, callee, key, args, kwargs)
-        kept.results[key.known_by] = known
-        _keep(tx, callee, known)
-    kept.calls.append(CachedCall(callee, (*args, *kwargs.values()), tuple(kwargs), known))
-    return known
+        known = _result(tx, callee, args, kwargs)
+        tx.effects.cached.known[key] = known
+    elif known.reads_state:
+        tx.trace.builder.note(known, known.result)
+    return known.result
 
 
 def _refuse(callee: Value, reason: str) -> NoReturn:
@@ -68,38 +93,184 @@ def _refuse(callee: Value, reason: str) -> NoReturn:
 def _refuse_small(tx: Tracer, callee: CallableVariable) -> None:
     """Refuses a cache that cannot hold every result that this trace asks for: it would return a new object the next time."""
     room = callee.value.cache_parameters()["maxsize"]
-    if room is not None and sum(function == id(callee.value) for function, *_ in tx.effects.cached.results) >= room:
+    if room is not None and sum(function == id(callee.value) for function, *_ in tx.effects.cached.known) >= room:
         _refuse(callee, "a cache that forgets what it was asked for before")
 
 
-def _traced_through(tx: Tracer, callee: CallableVariable, key: _Key, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    """The result of the wrapped function. Caches that it calls in turn are not recorded: they are filled when it is called."""
-    assert callee.source is not None
-    if _has_changes(tx.effects) and not is_closed_call(tx, callee, key):
-        _refuse(callee, _CHANGED)
-    wrapped = tx.wrap(callee.value.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
-    kept, nodes, torch_calls = tx.effects.cached, len(tx.output.graph.nodes), tx.trace.torch_calls
-    asked, parts, results = len(kept.calls), dict(kept.parts), dict(kept.results)
+def _result(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Known:
+    """What a call gives that the trace makes for the first time."""
+    place = _place(callee, args, kwargs)
+    held = [] if place is None else place.results()
+    is_changed = id(callee.value) in changed
+    if place is None or not all(value.is_constant() for value in (*args, *kwargs.values())):
+        if is_changed:
+            _refuse(callee, _OTHERS)
+        known = _traced_through(tx, callee, args, kwargs, Origin(callee.value, tx.break_step(), False))
+        if held and not _agrees(tx, known.result, held[0]):
+            _refuse(callee, _OTHERS)
+        return known
+    takes = is_changed or id(callee.value) in tx.output.options.caches_taken
+    if held and (takes or not (args or kwargs or is_guardable_constant(held[0]))):
+        return _taken(tx, callee, place, held[0])
     try:
-        with _changes_noted(tx.effects) as changes:
+        if is_changed:
+            _refuse(callee, _OTHERS)
+        origin = Origin(callee.value, tx.break_step(), bool(held), (_guard(callee, place),))
+        known = _traced_through(tx, callee, args, kwargs, origin)
+    except Unsupported as error:
+        if held:
+            raise TraceAnew(takes_cache=id(callee.value)) from None
+        error.relies_on = (*error.relies_on, _guard(callee, place))
+        raise
+    if held and _agrees(tx, known.result, held[0]):
+        return known
+    if not held and not (args or kwargs) and known.result in tx.effects.cached and not tx.effects.changes_what_existed():
+        held = [_call_now(callee.value)]
+    return _taken(tx, callee, place, held[0]) if held else known
+
+
+def _traced_through(
+    tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value], origin: Origin
+) -> Known:
+    """What the wrapped function gives, and whether it depends on more than the arguments."""
+    assert callee.source is not None
+    wrapped = tx.wrap(callee.value.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
+    cached, given = tx.effects.cached, (*args, *kwargs.values())
+    asked, body = len(cached.asked), _Body(tx)
+    try:
+        with body.traced(callee):
             result = wrapped.call(tx, list(args), kwargs)
-    except ObservedException:
-        _refuse(callee, "a cache of a function that raises, which counts as a miss")
-    if changes or not all(map(_is_arithmetic, list(tx.output.graph.nodes)[nodes:])):
-        _refuse(callee, "a cache of a function that does more than to compute its result")
-    if tx.trace.torch_state.changed and tx.trace.torch_calls != torch_calls:
-        _refuse(callee, _CHANGED)
-    if key.is_plain and result.is_constant():
-        _refuse_out_of_date(callee, key, result.constant())
-    del kept.calls[asked:]
-    kept.parts, kept.results = parts, results
-    return result
+    except Unsupported as error:
+        error.at(tx.trace.user_stack())
+        assert tx.trace.frame is not None
+        # CPython calls the cache, not the function behind it
+        tx.trace.go_back_to(next(frame for frame in tx.trace.frame.frames() if frame is tx))
+        raise
+    reads_state = body.reads_state(given)
+    if reads_state and body.reads_changes(given):
+        _refuse(callee, "a cache that is asked for what may depend on what the program has changed")
+    makes_object = _keep(tx, callee, given, result, origin)
+    if makes_object:
+        tx.guard(DictContains(ObjectSource(changed, "caches whose results are changed"), id(callee.value), present=False))
+    elif reads_state and all(map(_is_plain, (*given, result))):
+        del cached.asked[asked:]  # those that it asks in turn are filled when it is called
+        cached.asked.append(AskedCall(callee, given, tuple(kwargs), result))
+    return Known(result, reads_state)
 
 
-def _has_changes(effects: Effects) -> bool:
-    """Whether the trace has changed something visible outside. The output code calls the caches before it makes the changes."""
-    changed = any(target.source is not None for target in effects.mutated)
-    return changed or bool(effects.calls) or next(effects.stored_globals(), None) is not None
+# -- what a cache has --------------------------------------------------------------------------------------------------
+
+
+def _place(callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Place | None:
+    """Where the cache keeps the result of a call with these arguments, where that is found without code of the program."""
+    if not all(map(_is_found, (*args, *kwargs.values()))):
+        return None
+    given = [arg.constant() if arg.is_constant() else arg.identity() for arg in (*args, *kwargs.values())]
+    return place_of(callee.value, given[: len(args)], dict(zip(kwargs, given[len(args) :], strict=True)))
+
+
+def _is_found(value: Value) -> bool:
+    if value.is_constant():
+        return _can_be_found(value.constant())
+    return value.source is not None and value.identity() is not value and _is_hashed_by_identity(value)
+
+
+def _can_be_found(constant: Any) -> bool:
+    """Whether a dict finds it as a key: a NaN is equal to nothing."""
+    return all(map(_can_be_found, constant)) if type(constant) in (tuple, frozenset) else not is_nan(constant)
+
+
+def _taken(tx: Tracer, callee: CallableVariable, place: Place, held: Any) -> Known:
+    """The very object that a cache has."""
+    rely_on_process(f"the cache of {_name(callee)} has a result that was made before")
+    tx.guard(_guard(callee, place))
+    return Known(tx.wrap(held, ObjectSource(held, f"{_name(callee)}(...)")), True)
+
+
+def _guard(callee: CallableVariable, place: Place) -> CacheMatch:
+    return CacheMatch(ObjectSource(place.table, f"the cache of {_name(callee)}"), place.key, place.found)
+
+
+def _name(callee: CallableVariable) -> str:
+    return str(getattr(callee.value, "__qualname__", callee.value))
+
+
+def _call_now(function: Any) -> Any:
+    """Fills the cache of a function without arguments that has been seen to do no more. What it gives is an object that is there
+    once, such as the settings of the program, and is to be read as it is."""
+    with preserve_global_state():
+        return function()
+
+
+def _agrees(tx: Tracer, value: Any, real: Any) -> bool:
+    """Whether what the trace made is as what the cache has, as far as can be told."""
+    if value.is_constant():
+        return same_constant(real, value.constant())
+    if isinstance(value, SymNodeVariable) or value.source is not None:
+        return True
+    if tx.trace.builder.known(real) is not None:  # it may have changed in this trace
+        return False
+    if value.python_type() is not type(real):
+        return False
+    if type(value) in (ListVariable, TupleVariable):
+        items = value.unpack(tx)
+        return len(items) == len(real) and all(_agrees(tx, *pair) for pair in zip(items, real, strict=True))
+    if type(value) is DictVariable and value.cls is dict and all(type(key) in SCALARS for key in value.entries):
+        return _agree(tx, {key: value.value(tx, key) for key in value.entries}, real)
+    if type(value) is UserObjectVariable:
+        return _agree(tx, tx.effects.attributes(value), getattr(real, "__dict__", {}))
+    return True
+
+
+def _agree(tx: Tracer, made: Mapping[Any, Any], real: Mapping[Any, Any]) -> bool:
+    """The same of values by name, or by key."""
+    if list(made) != list(real):
+        return False
+    return all(isinstance(made[name], Value) and _agrees(tx, made[name], real[name]) for name in real)
+
+
+# -- tracing through ---------------------------------------------------------------------------------------------------
+
+
+class _Body:
+    """What a function reads and does while it is traced."""
+
+    def __init__(self, tx: Tracer) -> None:
+        self._tx = tx
+        self._read: list[tuple[Any, Value]] = []
+        self._counted = self._counts()
+
+    @contextlib.contextmanager
+    def traced(self, callee: Value) -> Iterator[None]:
+        """Within, the function is traced. One that does more than to compute its result is refused. One that raises is not: a
+        cache keeps no exceptions, and CPython calls it again each time."""
+        tx, mode = self._tx, self._tx.output.world.fake_mode
+        draws, writes, nodes = mode.draws, len(mode.writes), len(tx.output.graph.nodes)
+        with tx.trace.builder.noting() as self._read, _changes_noted(tx.effects) as changes:
+            yield
+        written = set(mode.writes[writes:])
+        older = [node.meta.get(EXAMPLE) for node in itertools.islice(tx.output.graph.nodes, nodes)] if written else []
+        if changes or mode.draws != draws or not written.isdisjoint(storages_of(older)):
+            _refuse(callee, "a cache of a function that does more than to compute its result")
+
+    def reads_state(self, given: Sequence[Value]) -> bool:
+        """Whether what it gives may depend on more than on which arguments it was given."""
+        objects = [value.identity() for value in given if value.source is not None and not value.is_constant()]
+        return self._counts() != self._counted or any(map(_can_change, [*(value for value, _ in self._read), *objects]))
+
+    def reads_changes(self, given: Sequence[Value]) -> bool:
+        """Whether it may depend on what the program has changed before in this trace."""
+        effects, trace = self._tx.effects, self._tx.trace
+        calls, answered = self._counts()
+        if answered != self._counted[1] or (trace.torch_state.changed and calls != self._counted[0]):
+            return True
+        changed = [target for target in effects.mutated if target.source is not None]
+        if any(isinstance(target, CellVariable) for target in changed) and any(_has_cells(value) for value, _ in self._read):
+            return True
+        return not {*given, *(variable for _, variable in self._read)}.isdisjoint(changed)
+
+    def _counts(self) -> tuple[int, int]:
+        return self._tx.trace.torch_calls, self._tx.effects.answered
 
 
 @contextlib.contextmanager
@@ -118,12 +289,16 @@ def _changes_noted(effects: Effects) -> Iterator[list[Any]]:
         yield changes
 
 
-def _is_arithmetic(node: Any) -> bool:
-    """Whether a node of the graph only computes with sizes."""
-    return isinstance(node.meta.get(EXAMPLE), SYM_TYPES)
+def _can_change(value: Any) -> bool:
+    """Whether something that is read may be another, or hold others, at another time. Code and modules are taken to stay."""
+    return not (is_class(value) or type(value) in _CODE or isinstance(value, torch.Tensor))
 
 
-# -- keys --------------------------------------------------------------------------------------------------------------
+def _has_cells(value: Any) -> bool:
+    return type(value) is types.FunctionType and value.__closure__ is not None
+
+
+# -- keys and results --------------------------------------------------------------------------------------------------
 
 
 class _Symbolic(NamedTuple):
@@ -132,147 +307,71 @@ class _Symbolic(NamedTuple):
     expression: Any
 
 
-class _Key(NamedTuple):
-    """The arguments of a call of a cache. `known_by` is equal for two calls to which CPython gives the same key."""
-
-    args: list[Any]
-    kwargs: dict[str, Any]
-    is_plain: bool  # each part is the value itself, and the same at every call that the entry serves
-    known_by: Any
-
-    @classmethod
-    def of(cls, tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> _Key:
-        mine = [_key_part(tx, arg) for arg in args]
-        named = {name: _key_part(tx, value) for name, value in kwargs.items()}
-        parts = [*mine, *named.values()]
-        types_ = tuple([value.python_type() for value in (*args, *kwargs.values())])
-        typed = types_ if callee.value.cache_parameters()["typed"] else None
-        known_by = (id(callee.value), tuple(mine), tuple(named.items()), typed)
-        return cls(mine, named, not any(map(_is_of_this_call, parts)), known_by)
-
-
-def is_closed_call(tx: Tracer, callee: CallableVariable, key: _Key) -> bool:
-    """Whether the result cannot depend on anything that the program has changed: function and arguments are closed."""
-    parts = [*key.args, *key.kwargs.values()]
-    return is_closed(tx, callee.value) and all(isinstance(part, _Symbolic) or is_closed(tx, part) for part in parts)
-
-
-def _is_of_this_call(part: Any) -> bool:
-    return isinstance(part, (_Symbolic, VariableTracker)) or (type(part) is tuple and any(map(_is_of_this_call, part)))
+def _key(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Any:
+    """Equal for two calls of one trace to which CPython gives the same key; equal to no other where a hash is not known."""
+    given = (*args, *kwargs.values())
+    types_ = tuple([value.python_type() for value in given]) if callee.value.cache_parameters()["typed"] else None
+    try:
+        return (id(callee.value), tuple([_key_part(tx, arg) for arg in given]), tuple(kwargs), types_)
+    except Unsupported:
+        return (id(callee.value), object())
 
 
 def _key_part(tx: Tracer, value: Value) -> Any:
-    """The value as the cache has it in its keys; an expression stands for a symbolic int, the tracked value for an object
-    that is part of a cached result."""
-    if isinstance(value, SymNodeVariable) and value.python_type() is int:
-        return _Symbolic(_backed(value))
+    if isinstance(value, SymNodeVariable):
+        return _Symbolic(expr_of(value.example))
     if type(value) in (TupleVariable, SizeVariable) and not value.is_constant():
-        assert isinstance(value, TupleVariable)
-        return tuple([_key_part(tx, item) for item in value.items(tx)])
-    if value in tx.effects.cached.parts and _is_hashed_by_identity(value):
+        return tuple([_key_part(tx, item) for item in value.children()])
+    if value in tx.effects.cached and _is_hashed_by_identity(value):
         return value
-    hashed = value.hash_key(tx)
-    if value.is_constant():
-        if _has_nan(value.constant()):  # a dict finds a NaN only by its identity
-            unsupported("unsupported-call", value=f"a cache that is asked for {value.describe()}")
-        return value.constant()
-    real = value.identity()
-    if value.source is None or real is value or hashed is not real:
-        unsupported("unsupported-call", value=f"a cache that is asked for {value.describe()}")
-    return real
-
-
-def _has_nan(constant: Any) -> bool:
-    if type(constant) in (tuple, frozenset):
-        return any(map(_has_nan, constant))
-    return is_nan(constant)
-
-
-def _backed(value: SymNodeVariable) -> Any:
-    """The expression of a symbolic number, which must be known before the graph runs."""
-    if value.depends_on_data():
-        unsupported("unsupported-call", value="a cache that is asked for a number that the graph computes")
-    return expr_of(value.example)
+    return value.hash_key(tx)
 
 
 def _is_hashed_by_identity(value: Value) -> bool:
     cls = value.python_type()
-    return lookup(cls, "__hash__")[0] is object and lookup(cls, "__eq__")[0] is object
+    return lookup(cls, "__hash__")[0] in (object, torch.nn.Module) and lookup(cls, "__eq__")[0] is object
 
 
-# -- results -----------------------------------------------------------------------------------------------------------
+def _is_plain(value: Value) -> bool:
+    """Whether the output code has the value before the graph runs, so that it can ask a cache for it, or compare it."""
+    if value.is_constant():
+        return True
+    if isinstance(value, SymNodeVariable):
+        return value.python_type() is int and not value.depends_on_data()
+    if type(value) in (TupleVariable, SizeVariable):
+        return all(map(_is_plain, value.children()))
+    return value.source is not None and not isinstance(value, TensorVariable)
 
 
-def _keep(tx: Tracer, callee: Value, result: Value) -> None:
-    """Records the objects that a result consists of. They belong to the cache: changing one, or testing its identity, breaks
-    the graph."""
-    kept = tx.effects.cached
-    todo: list[tuple[Value, Part]] = [(result, Part(None))]
+def _keep(tx: Tracer, callee: Value, given: Sequence[Value], result: Value, origin: Origin) -> bool:
+    """Hands the objects that a call has made over to the cache. -> whether there are any that can change"""
+    cached, writes = tx.effects.cached, len(tx.output.world.fake_mode.writes)
+    older = set(_reached(tx, given))
+    made = [value for value in _reached(tx, [result]) if value not in older and not _is_frozen(value)]
+    for value in made:
+        if hasattr(value.python_type(), "__next__"):
+            _refuse(callee, f"a cache that keeps {value.describe()}")
+        if isinstance(value, TensorVariable) and value.fake.layout is torch.strided:
+            cached.keep_tensor(value, origin, storage_of(value.fake), writes)
+        cached.keep(value, origin)
+    return bool(made)
+
+
+def _reached(tx: Tracer, values: Iterable[Value]) -> Iterator[Value]:
+    """The objects that the trace has made and that `values` hold."""
+    todo, seen = list(values), set[Value]()
     while todo:
-        value, place = todo.pop()
-        if isinstance(value, SymNodeVariable) and value.python_type() is int:
-            _backed(value)
-        elif not (_is_any_copy(value) or value in kept.parts or value.source is not None):
-            kept.parts[value] = place
-            for key, part in _parts(tx, callee, value):
-                todo.append((part, Part(value, key, isinstance(value, UserObjectVariable))))
+        value = todo.pop()
+        if value not in seen and value.source is None and not value.is_constant() and not isinstance(value, SymNodeVariable):
+            seen.add(value)
+            yield value
+            todo += tx.effects.held_by(value)
 
 
-def _is_any_copy(value: Value) -> bool:
-    """Whether any equal copy of a value will do, because its identity does not matter."""
-    return value.is_constant() and type(value) is not TupleVariable
-
-
-def _parts(tx: Tracer, callee: Value, value: Value) -> Iterator[tuple[Any, Value]]:
-    if type(value) in (ListVariable, TupleVariable) and value.python_type() in (list, tuple):
-        yield from enumerate(value.unpack(tx))
-        return
-    if type(value) is DictVariable and value.cls is dict and all(type(key) is str for key in value.entries):
-        yield from ((key, value.value(tx, key)) for key in value.entries)
-        return
-    if type(value) is UserObjectVariable and value.value is value.storage is value.made_class is None:
-        attributes = tx.effects.attributes(value)
-        stored = [(name, item) for name, item in attributes.items() if isinstance(item, Value)]
-        plain = len(stored) == len(attributes) and not any(tx.effects.was_deleted_and_set(value, name) for name in attributes)
-        slots = any(isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType) for name in attributes)
-        if plain and not slots:
-            yield from stored
-            return
-    _refuse(callee, f"a cache that keeps {value.describe()}")
-
-
-def _refuse_out_of_date(callee: CallableVariable, key: _Key, result: Any) -> None:
-    """Refuses a call whose memoised result differs from the traced one: what the result depends on has changed since."""
-    kept = kept_results(callee.value, key.args, key.kwargs)
-    if any(type(old) is not type(result) or old != result for old in kept):
-        _refuse(callee, "a cache whose result is out of date")
-
-
-def kept_results(function: Any, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The memoised result for these arguments, or an empty list. It is read from what the garbage collector traverses, which
-    runs no code: for each link its key, its result and its type, then the table (Modules/_functoolsmodule.c)."""
-    referents = gc.get_referents(function)
-    place = next(i for i, part in enumerate(referents) if type(part) is dict and part is not vars(function))
-    table, mark = referents[place], next(part for part in referents if type(part) is object)
-    key: Any = tuple(args)
-    if kwargs:
-        key += (mark, *(part for pair in kwargs.items() for part in pair))
-    if function.cache_parameters()["typed"]:
-        key += tuple(map(type, (*args, *kwargs.values())))
-    elif len(args) == 1 and not kwargs and type(args[0]) in (int, str):
-        key = args[0]
-    if key not in table:
-        return []
-    if type(table[key]) is not _LINK:
-        return [table[key]]
-    return [referents[i - 1] for i in range(2, place) if referents[i] is _LINK and referents[i - 2] == key]
-
-
-@functools.lru_cache
-def _cached_once(number: int) -> int:
-    return number
-
-
-_cached_once(1)
-_LINK = next(type(part) for value in gc.get_referents(_cached_once) if type(value) is dict for part in value.values()
-             if type(part).__name__ == "_lru_list_elem")  # fmt: skip
+def _is_frozen(value: Value) -> bool:
+    """Whether an object cannot change, so that an equal one will do. What it holds may change."""
+    cls = value.python_type()
+    dataclass = getattr(cls, "__dataclass_params__", None)
+    if dataclass is not None and dataclass.frozen:
+        return True
+    return issubclass(cls, (tuple, frozenset, types.FunctionType, types.MethodType, functools.partial))

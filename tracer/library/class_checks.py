@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.state import AbcRegistryMatch
 from tracer.protocol.lookups import lookup, rely_on_answer, rely_on_bases
 from tracer.protocol.models import models
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
@@ -108,7 +108,7 @@ def is_subclass(tx: Tracer, cls: ClassVariable, base: ClassVariable) -> bool:
 def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
     """The answer of issubclass for an abstract base class, guarded against later registrations."""
     rely_on_bases(cls)
-    tx.guard(guards.AbcRegistryMatch())
+    tx.guard(AbcRegistryMatch())
     hook = lookup(base, "__subclasshook__")[1]
     function = getattr(hook, "__func__", hook)
     if isinstance(function, types.FunctionType) and not _of_the_standard_library(function):

@@ -8,13 +8,17 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.containers import LengthMatch
+from tracer.guards.identity import TypeMatch
+from tracer.guards.values import EqualsMatch
 from tracer.library.builtin_objects_ import is_callable
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource, ItemSource, Source
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.base import Source
+from tracer.sources.containers import ItemSource
 from tracer.variables.builders.builder import VariableBuilder, tracks
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.deques import DequeVariable
@@ -31,7 +35,7 @@ Value = VariableTracker
 
 @models(collections.OrderedDict)
 def _ordered_dict(tx: Tracer, *mapping: Value, **kwargs: Value) -> Value:
-    return _filled(tx, DictVariable({}, cls=collections.OrderedDict), mapping, kwargs)
+    return _fill(tx, DictVariable({}, cls=collections.OrderedDict), mapping, kwargs)
 
 
 @models(collections.defaultdict)
@@ -40,10 +44,11 @@ def _default_dict(tx: Tracer, factory: Value = NONE, /, *mapping: Value, **kwarg
     if not none and not is_callable(factory):
         tx.raise_error(TypeError, "first argument must be callable or None")
     result = DictVariable({}, cls=collections.defaultdict, default_factory=None if none else factory)
-    return _filled(tx, result, mapping, kwargs)
+    return _fill(tx, result, mapping, kwargs)
 
 
-def _filled(tx: Tracer, result: DictVariable, mapping: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+def _fill(tx: Tracer, result: DictVariable, mapping: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    """The new dict `result` after it was filled with the arguments of its constructor."""
     if len(mapping) > 1:
         unsupported("call-arguments", error=f"{result.cls.__name__} expected at most 1 argument, got {len(mapping)}")
     if mapping:
@@ -75,9 +80,9 @@ def _deque(tx: Tracer, iterable: Value | None = None, maxlen: Value = NONE) -> V
 
 @tracks(collections.deque)
 def _existing_deque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, collections.deque))
-    builder.guard(guards.LengthMatch(source, len(value)))
-    builder.guard(guards.EqualsMatch(GenericAttrSource(source, "maxlen"), value.maxlen))
+    builder.guard(TypeMatch(source, collections.deque))
+    builder.guard(LengthMatch(source, len(value)))
+    builder.guard(EqualsMatch(GenericAttrSource(source, "maxlen"), value.maxlen))
     items = [Unwrapped(item, ItemSource(source, index)) for index, item in enumerate(value)]
     return builder.remember(value, DequeVariable(items, source, value.maxlen))
 

@@ -31,7 +31,7 @@ def _dataclass(tx: Tracer, cls: Value | None = None, /, **options: Value) -> Val
     if not all(value.is_constant() for value in options.values()):
         _refuse("dataclass with options that are no constants")
     plain = tuple([(name, value.constant()) for name, value in options.items()])
-    return DataclassDecorator(plain) if cls is None or cls.is_none() else _processed(tx, cls, plain)
+    return DataclassDecorator(plain) if cls is None or cls.is_none() else _decorate(tx, cls, plain)
 
 
 class DataclassDecorator(VariableTracker):
@@ -46,7 +46,7 @@ class DataclassDecorator(VariableTracker):
     def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) != 1 or kwargs:
             unsupported("call-arguments", error="dataclass()() takes a class")
-        return _processed(tx, args[0], self.options)
+        return _decorate(tx, args[0], self.options)
 
 
 class SlottedDataclassVariable(MadeClassVariable):
@@ -65,6 +65,7 @@ class SlottedDataclassVariable(MadeClassVariable):
 
 
 def apply(cls: type, options: Options) -> type:
+    """Runs the decorator, on the prototype while tracing and on the class in output code."""
     return dataclasses.dataclass(**dict(options))(cls)
 
 
@@ -72,7 +73,8 @@ def _stay_abstract(cls: Any, names: frozenset[str]) -> None:
     cls.__abstractmethods__ = names
 
 
-def _processed(tx: Tracer, cls: Value, options: Options) -> Value:
+def _decorate(tx: Tracer, cls: Value, options: Options) -> Value:
+    """dataclasses.dataclass(**options)(cls), of a class that the trace made."""
     if not isinstance(cls, MadeClassVariable):
         _refuse("dataclass of a class that existed before")
     _refuse_code_of_the_program(tx, cls, dict(options))
@@ -89,11 +91,11 @@ def _processed(tx: Tracer, cls: Value, options: Options) -> Value:
                     tx.trace.stand_ins[id(value)] = (value, part_of(tx, made, name, value))
         else:
             made = cls
-            cls.run(tx, apply, options)
+            cls.apply_step(tx, apply, options)
     except Exception as error:
         unsupported("makes-a-class", cause=error, function=f"dataclass, which fails ({error}),")
     if type(prototype) is abc.ABCMeta:
-        made.run(tx, _stay_abstract, made.value.__dict__["__abstractmethods__"])
+        made.apply_step(tx, _stay_abstract, made.value.__dict__["__abstractmethods__"])
     for field in fields:
         field.__class__ = DoneFieldVariable
     return made

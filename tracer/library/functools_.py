@@ -43,9 +43,6 @@ class KeyWrapperVariable(VariableTracker):
     def children(self) -> Iterable[Value]:
         return (self.function,) if self.obj is None else (self.function, self.obj)
 
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
     def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) != 1 or kwargs:
             unsupported("call-arguments", error="what cmp_to_key gives takes one object")

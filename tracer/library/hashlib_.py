@@ -32,9 +32,6 @@ class HashVariable(VariableTracker):
     def python_type(self) -> type:
         return type(self.real())
 
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
     def get_attr(self, tx: Tracer, name: str) -> Value:
         if name in _READ:
             return ConstantVariable(getattr(self.real(), name))
@@ -44,7 +41,7 @@ class HashVariable(VariableTracker):
 
     def call_method(self, tx: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if not kwargs and name == "update" and len(args) == 1:
-            data = _known(args[0])
+            data = _constant_bytes(args[0])
             tx.effects.mutate(self)
             self.data += data
             return NONE
@@ -59,7 +56,8 @@ class HashVariable(VariableTracker):
         cg.call_object(self.function, lambda: cg.load_const(self.data), **options)
 
 
-def _known(value: Value) -> bytes:
+def _constant_bytes(value: Value) -> bytes:
+    """The bytes to be hashed; breaks the graph if they are no constant."""
     if not value.is_constant() or type(value.constant()) is not bytes:
         unsupported("unsupported-builtin", function=f"a hash of {value.describe()}")
     found: bytes = value.constant()
@@ -69,7 +67,7 @@ def _known(value: Value) -> bytes:
 def _model_of(function: Any) -> Any:
     def model(tx: Tracer, string: Value | None = None, *, usedforsecurity: Value | None = None) -> Value:
         options = {} if usedforsecurity is None else {"usedforsecurity": usedforsecurity.constant()}
-        made = HashVariable(function, options, b"" if string is None else _known(string))
+        made = HashVariable(function, options, b"" if string is None else _constant_bytes(string))
         try:
             made.real()
         except ValueError:  # this machine forbids the algorithm

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models, named_models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource, ModuleSource, ObjectSource
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.roots import ModuleSource, ObjectSource
 from tracer.variables.objects.untraceable import OpaqueVariable
 from tracer.variables.values.constant import NONE, fold
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.constants import is_guardable_constant
+from tracer.guards.values import EqualsMatch
 from tracer.library.polyfills.inspect_ import annotations_as_written
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource, ObjectSource
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.roots import ObjectSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.callables import BoundMethodVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable, as_written
@@ -42,7 +44,7 @@ def _is_plain(function: UserFunctionVariable) -> bool:
     value, notes = function.value, function.value.__annotations__
     if function.source is None or value.__kwdefaults__ is not None or any(name in vars(value) for name in _ASKED):
         return False
-    return guards.is_guardable_constant(value.__defaults__) and all(type(note) in (str, type) for note in notes.values())
+    return is_guardable_constant(value.__defaults__) and all(type(note) in (str, type) for note in notes.values())
 
 
 def _rely_on(tx: Tracer, function: UserFunctionVariable) -> None:
@@ -51,7 +53,7 @@ def _rely_on(tx: Tracer, function: UserFunctionVariable) -> None:
     source = function.source
     assert source is not None
     for name in ("__defaults__", "__kwdefaults__"):
-        tx.guard(guards.EqualsMatch(GenericAttrSource(source, name), getattr(function.value, name)))
+        tx.guard(EqualsMatch(GenericAttrSource(source, name), getattr(function.value, name)))
     notes = function.get_attr(tx, "__annotations__")
     if isinstance(notes, DictVariable):
         notes.values(tx)

@@ -147,10 +147,11 @@ def _product(tx: Tracer, *iterables: Value, repeat: Value = ONE) -> Value:
     size = 1
     for pool in pools:
         size *= len(pool)
-    return _pooled(itertools.product, pools, {}, itertools.product(*pools), size)
+    return _iterator_over_tuples(itertools.product, pools, {}, itertools.product(*pools), size)
 
 
-def _pooled(cls: Any, pools: list[list[Value]], options: dict[str, int], tuples: Any, size: int = 0) -> Value:
+def _iterator_over_tuples(cls: Any, pools: list[list[Value]], options: dict[str, int], tuples: Any, size: int = 0) -> Value:
+    """An iterator over tuples of items of `pools`, all of which are made now. `size` is their number, if it is known before."""
     if size > MOST_TUPLES:
         unsupported("trace-too-long", value=size)
     made = []
@@ -161,24 +162,26 @@ def _pooled(cls: Any, pools: list[list[Value]], options: dict[str, int], tuples:
     return PoolIterator(cls, pools, options, made)
 
 
-def _choosing(cls: Any) -> Any:
+def _model_of_choice(cls: Any) -> Any:
+    """The model of a class that chooses `r` items of an iterable, such as `itertools.combinations`."""
+
     def model(tx: Tracer, iterable: Value, r: Value) -> Value:
         pool, count = iterable.unpack(tx), _int(tx, r, cls.__name__)
         if count < 0:
             tx.raise_error(ValueError, "r must be non-negative")
-        return _pooled(cls, [pool], {"r": count}, cls(pool, count))
+        return _iterator_over_tuples(cls, [pool], {"r": count}, cls(pool, count))
 
     return model
 
 
 for _cls in (itertools.combinations, itertools.combinations_with_replacement):
-    models(_cls)(_choosing(_cls))
+    models(_cls)(_model_of_choice(_cls))
 
 
 @models(itertools.permutations)
 def _permutations(tx: Tracer, iterable: Value, r: Value = NONE) -> Value:
     pool = iterable.unpack(tx)
     if r.is_none():
-        return _pooled(itertools.permutations, [pool], {}, itertools.permutations(pool))
-    result: Value = _choosing(itertools.permutations)(tx, TupleVariable(pool), r)
+        return _iterator_over_tuples(itertools.permutations, [pool], {}, itertools.permutations(pool))
+    result: Value = _model_of_choice(itertools.permutations)(tx, TupleVariable(pool), r)
     return result

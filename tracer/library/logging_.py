@@ -13,14 +13,15 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tracer import _C, config, guards
+from tracer import _C, config
 from tracer.effects import deferred_calls
 from tracer.effects.deferred_calls import DeferredCall
 from tracer.graph_breaks import unsupported
+from tracer.guards.state import WarningFiltersMatch
 from tracer.protocol.inlining import transparent
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ModuleGlobalsSource, ModuleSource
+from tracer.sources.roots import ModuleGlobalsSource, ModuleSource
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, TupleVariable
@@ -37,12 +38,12 @@ _SKIPPED = str(logging._srcfile)
 
 
 def _user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[Any, Any]) -> Any:
-    """Where a message is said to come from: file, line, globals, name of the function."""
+    """The place to which a message is attributed: file, line, globals, name of the function."""
     if not stacklevel.is_constant():
         unsupported("side-effect-call", name="a message of a caller", value=stacklevel.describe(), calls_instead=instead)
     place = callers.traced(stacklevel.constant(), skipped)
     if place is None:
-        name = "a message that is said to come from the caller of the traced function"
+        name = "a message that is attributed to the caller of the traced function"
         unsupported("unsupported-builtin", function=name, calls_instead=instead)
     return place
 
@@ -129,7 +130,7 @@ def _warn(tx: Tracer, message: Value, category: Value = NONE, stacklevel: Value 
             unsupported("side-effect-call", name=name, value=message.describe(), calls_instead=told)
         tx.effects.defer(DeferredCall(deferred_calls.ignored_warning, (namespace,), ()))
         return NONE
-    tx.guard(guards.WarningFiltersMatch(tuple(warnings.filters)))
+    tx.guard(WarningFiltersMatch(tuple(warnings.filters)))
     if action != "ignore" and _is_told_at_once(tx):
         unsupported("side-effect-call", name="warnings.warn, shown by the program,", value=message.describe(), calls_instead=told)
     cls = tx.class_variable(kind) if none else category

@@ -36,9 +36,6 @@ class MadeCacheVariable(VariableTracker):
     def children(self) -> Iterable[Value]:
         return self.methods.values()
 
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
     def hash_key(self, tx: Tracer) -> Any:
         return self
 

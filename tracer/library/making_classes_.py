@@ -53,7 +53,7 @@ def _abc_init(tx: Tracer, cls: Value, /) -> Value:
     if isinstance(lookup(type(cls.value), "__getattribute__")[1], types.FunctionType):
         unsupported("makes-a-class", function="An abstract class whose metaclass has __getattribute__")
     _abc._abc_init(cls.value)
-    cls.run(tx, become_abstract, cls.value.__dict__["__abstractmethods__"])
+    cls.apply_step(tx, become_abstract, cls.value.__dict__["__abstractmethods__"])
     return NONE
 
 
@@ -90,7 +90,7 @@ def _init_by_typing(tx: Tracer, of: Any, cls: Value, *args: Value, **kwargs: Val
     if kwargs:
         tx.raise_error(TypeError, f"{cls.value.__qualname__}.__init_subclass__() takes no keyword arguments")
     try:
-        cls.run(tx, of.__init_subclass__.__func__)
+        cls.apply_step(tx, of.__init_subclass__.__func__)
     except Exception as error:
         unsupported("makes-a-class", cause=error, function=f"A class statement that fails ({error})")
     return NONE
@@ -112,7 +112,9 @@ def _property(tx: Tracer, fget: Value | None = None, fset: Value | None = None, 
     return PropertyVariable({name: part for name, part in parts.items() if part is not None})
 
 
-def _making(name: str) -> Any:
+def _model_that_breaks(name: str) -> Any:
+    """The model of a function that makes a class and is not traced: it breaks the graph."""
+
     def model(tx: Tracer, *args: Any, **kwargs: Any) -> Any:
         unsupported("makes-a-class", function=name)
 
@@ -123,4 +125,4 @@ for _function in (
     dataclasses.make_dataclass, types.new_class,
     typing.NamedTuple, typing.TypedDict, typing.NewType, abc.update_abstractmethods, enum.unique,
 ):  # fmt: skip
-    models(_function)(_making(getattr(_function, "__qualname__", str(_function))))
+    models(_function)(_model_that_breaks(getattr(_function, "__qualname__", str(_function))))

@@ -18,7 +18,7 @@ from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.text import form
 from tracer.variables.values import symbolic
 from tracer.variables.values.constant import ONE, ZERO, fold
-from tracer.variables.values.special_results import int_given
+from tracer.variables.values.special_results import checked_index
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _number(tx: Tracer, function: Any, value: Value) -> Any:
                 number = value.call_method(tx, name, [], {})
                 if name == "__float__" and number.python_type() is not float:
                     unsupported("unsupported-builtin", function=f"math.{function.__name__} of {value.describe()}")
-                return (number if name == "__float__" else int_given(tx, number)).constant()
+                return (number if name == "__float__" else checked_index(tx, number)).constant()
     if value.is_constant():
         return value.constant()
     unsupported("unsupported-builtin", function=f"math.{function.__name__} of {value.describe()}")

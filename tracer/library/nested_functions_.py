@@ -9,12 +9,13 @@ import reprlib
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.state import AbcRegistryMatch
 from tracer.protocol.lookups import rely_on_process
 from tracer.protocol.models import code_models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import CellContentsSource, ClosureCellSource, GenericAttrSource
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.functions import CellContentsSource, ClosureCellSource
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.callables import CallableVariable
@@ -56,10 +57,10 @@ def _dispatch(tx: Tracer, callee: CallableVariable, cls: Value) -> Value:
     registry = function.__closure__[index].cell_contents
     tracked = tx.wrap(registry, CellContentsSource(ClosureCellSource(callee.source, index)))
     assert isinstance(tracked, DictVariable)
-    tx.guard(guards.AbcRegistryMatch())
+    tx.guard(AbcRegistryMatch())
     rely_on_process("functools.singledispatch chose by what is registered with abstract base classes")
     cache = function.__closure__[names.index("dispatch_cache")].cell_contents
-    if type(cache) is not weakref.WeakKeyDictionary:  # another mapping could notice that it is not asked
+    if type(cache) is not weakref.WeakKeyDictionary:  # another mapping could notice that it is not read
         unsupported("unsupported-call", value=callee.describe())
     try:
         found = functools._find_impl(cls.value, registry)  # type: ignore[attr-defined]  # private in functools

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tracer.graph.operations.array_operations import array_operation, torch_numpy
+from tracer.graph.operations.array_operations import array_operation, tnp
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
@@ -40,7 +40,7 @@ def _function(paths: list[str]) -> Any:
 
 @functools.cache
 def _is_in_torch(path: str) -> bool:
-    found: Any = torch_numpy()
+    found: Any = tnp
     for name in path.split("."):
         found = getattr(found, name, None)
     return found is not None

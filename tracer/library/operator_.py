@@ -6,18 +6,18 @@ import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.identity import IdMatch
 from tracer.protocol.lookups import defines
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.variables.builders.builder import VariableBuilder, tracks
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, SLOTS, UNARY
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean, is_constant_value
-from tracer.variables.values.special_results import int_given
+from tracer.variables.values.special_results import checked_index
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
@@ -94,7 +94,7 @@ def _iconcat(tx: Tracer, left: Value, right: Value, /) -> Value:
 @models(operator.index)
 def _index(tx: Tracer, value: Value, /) -> Value:
     if defines(value.python_type(), "__index__"):
-        return int_given(tx, value.call_method(tx, "__index__", [], {}))
+        return checked_index(tx, value.call_method(tx, "__index__", [], {}))
     tx.raise_error(TypeError, f"{value.python_type().__name__!r} object cannot be interpreted as an integer")
 
 
@@ -139,14 +139,8 @@ class GetterVariable(VariableTracker):
         self.parts = parts
         self.source = source
 
-    def python_type(self) -> type:
-        return self.cls
-
     def children(self) -> Iterable[VariableTracker]:
         return self.parts
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def hash_key(self, tx: Tracer) -> Any:
         return self
@@ -183,9 +177,6 @@ class MethodCallerVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (*self.args, *self.kwargs.values())
 
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
     def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) != 1 or kwargs:
             unsupported("call-arguments", error=f"methodcaller expected 1 argument, got {len(args)}")
@@ -220,7 +211,7 @@ def _methodcaller(tx: Tracer, name: Value, /, *args: Value, **kwargs: Value) -> 
 @tracks(operator.attrgetter, operator.itemgetter, operator.methodcaller)
 def _existing_getter(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     """A getter that existed before the frame. Unless all its parts are constants, it is left to CPython."""
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     cls, parts = value.__reduce__()
     kwargs: dict[str, Any] = {}
     if not isinstance(cls, type):  # a partial of methodcaller, which holds the keywords

@@ -15,8 +15,8 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import DrawnTensorSource
 from tracer.sources.reading import tensor_of_drawn
+from tracer.sources.tensors import DrawnTensorSource
 from tracer.variables.containers.lists import ListVariable
 from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.objects.objects import UserObjectVariable
@@ -50,7 +50,9 @@ _LARGEST = 2**62  # so that drawn ints fit into an int64 tensor
 _MOST_ITEMS = 200  # of a drawn list: each item is a number of its own in the graph
 
 
-def _draws(cls: type, function: Any) -> Any:
+def _model_of_draw(cls: type, function: Any) -> Any:
+    """The model of a method of a generator of class `cls`. The output code calls it; the graph is given what it draws."""
+
     def model(tx: Tracer, generator: Value, /, *args: Value, **kwargs: Value) -> Value:
         values = (*args, *kwargs.values())
         if not all(value.is_constant() for value in values) or "out" in kwargs:
@@ -59,7 +61,7 @@ def _draws(cls: type, function: Any) -> Any:
         draw = _draw(tx, cls, function, generator, tuple([arg.constant() for arg in args]), given)
         sample = _sample(cls, draw)
         number = tx.effects.draw(draw)
-        return NONE if sample is None else _drawn(tx, number, sample, _bounds(draw))
+        return NONE if sample is None else _tracked_sample(tx, number, sample, _bounds(draw))
 
     return model
 
@@ -124,7 +126,8 @@ def _bounds(draw: Draw) -> tuple[int, int] | None:
     return (min(drawn), max(drawn)) if type(drawn) is tuple and {*map(type, drawn)} == {int} else None
 
 
-def _drawn(tx: Tracer, number: int, sample: Any, bounds: tuple[int, int] | None) -> Value:
+def _tracked_sample(tx: Tracer, number: int, sample: Any, bounds: tuple[int, int] | None) -> Value:
+    """The tracked form of what draw `number` gives: an array, or numbers that depend on data. `sample` is a value of its kind."""
     output, env = tx.output, tx.output.world.torch_env
     real = tensor_of_drawn(sample)
     fake = output.world.run(torch.empty, (tuple(real.shape),), {"dtype": real.dtype, "device": real.device})
@@ -216,8 +219,9 @@ def _numbers(seq: Value, tx: Tracer, name: str) -> ConstantVariable:
     return ConstantVariable(tuple([item.constant() for item in items]))
 
 
-def _draws_from(function: Any) -> Any:
-    draw = _draws(random.Random, function)
+def _model_of_choice(function: Any) -> Any:
+    """The model of a method that draws items of a sequence, such as `random.choice`."""
+    draw = _model_of_draw(random.Random, function)
 
     def model(tx: Tracer, generator: Value, seq: Value, *args: Value, **kwargs: Value) -> Value:
         weights = [_tuple_of(tx, arg) for arg in args]
@@ -236,7 +240,7 @@ def _tuple_of(tx: Tracer, value: Value) -> Value:
     return ConstantVariable(tuple([item.constant() for item in items])) if all(i.is_constant() for i in items) else value
 
 
-_draw_shuffled = _draws(random.Random, shuffled)
+_draw_shuffled = _model_of_draw(random.Random, shuffled)
 
 
 @models(random.Random.shuffle)
@@ -279,11 +283,11 @@ def _left_to_cpython(name: str) -> Any:
 def _register() -> None:
     models(random.Random.randbytes)(_left_to_cpython("randbytes"))
     for name in ("choice", "choices", "sample"):
-        models(getattr(random.Random, name))(_draws_from(getattr(random.Random, name)))
+        models(getattr(random.Random, name))(_model_of_choice(getattr(random.Random, name)))
     for cls, names in METHODS.items():
         for name in names.split():
             function = next(base.__dict__[name] for base in cls.__mro__ if name in base.__dict__)
-            models(function)(_draws(cls, function))
+            models(function)(_model_of_draw(cls, function))
 
 
 _register()

@@ -25,13 +25,14 @@ def _compile(tx: Tracer, pattern: Value, flags: Value) -> Value:
         return pattern
     if not (pattern.is_constant() and flags.is_constant()):
         unsupported("not-a-constant", value=pattern.describe())
-    if _tells(pattern.constant(), flags.constant()):
+    if _warns_or_prints(pattern.constant(), flags.constant()):
         unsupported("side-effect-call", name="re.compile", value="a pattern that it warns of or prints")
     return fold(tx, re.compile, pattern.constant(), flags.constant())
 
 
-def _tells(pattern: Any, flags: Any) -> bool:
-    """Whether compiling warns or prints. The cache of `re` is not filled here: a pattern in it would cause no warning later."""
+def _warns_or_prints(pattern: Any, flags: Any) -> bool:
+    """Whether compiling the pattern warns or prints. The cache of `re` is passed by: once the pattern were in it, a later compile
+    would not warn."""
     if flags & (re.DEBUG | re.TEMPLATE):  # `re._compile` itself warns of the latter
         return True
     with warnings.catch_warnings(record=True) as told:

@@ -22,9 +22,6 @@ class MadeLockVariable(VariableTracker):
     def python_type(self) -> type:
         return _thread.RLock if self.make is _thread.RLock else _thread.LockType
 
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
     def hash_key(self, tx: Tracer) -> Any:
         return self
 

@@ -1,4 +1,5 @@
-"""What is known of torch's operators: facts, exceptions, how results lie in memory, and what stands for them on fake tensors.
+"""What the tracer knows about torch's operators: their effects, how their results lie in memory, and how to compute their
+results on fake tensors.
 
 Facts: `facts` derives them from schemas and tags, `table` has the exceptions, `probes` tries operators on small tensors. Rules
 for results on fake tensors (`meta` registers them): `operator_rules` of operators of ATen; `function_rules` of functions of

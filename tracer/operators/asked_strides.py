@@ -1,8 +1,9 @@
-"""Operators whose results PyTorch's rules for fake tensors lay out otherwise than C does: they are asked themselves.
+"""Operators whose real results have other strides than PyTorch's rules for fake tensors say. To find the strides, such an
+operator is run, if one of its arguments is not contiguous.
 
-Each is run on tensors of the same sizes and strides, the contents of which are zeros, where an argument is not contiguous. Where
-sizes are symbols, those of this call stand for them. The order of the dims is taken from what comes out, so that it is asked of
-the symbols whatever that order may depend on: how the strides of each argument compare, and which sizes are 0 or 1.
+It is run on tensors of zeros with the sizes and strides of this call. The order of the dims of the result holds for symbolic
+sizes, too, provided that whatever it may depend on is the same in every call: how the strides of each argument compare, and which
+sizes are 0 or 1. Conditions on the symbols make sure of that; each may become a guard.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from shapes.symbols import Kind
 from tracer.operators.facts import facts_of, leaves
 from tracer.operators.layout import all_same, dense_strides, hint, hints
 from tracer.operators.probes import run_on_zeros
@@ -28,13 +30,13 @@ _aten = torch.ops.aten
 
 
 class Asker(Protocol):
-    """Whose fakes they are: a trace's or a compiler's."""
+    """How strides that were found are used: it differs between fakes of a trace and fakes of a compiler."""
 
     def rely_on(self, condition: bool | torch.SymBool) -> None:
-        """What holds in this call has to in all others."""
+        """Makes sure that a condition, which holds in this call, holds in all other calls of the entry."""
 
     def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
-        """A tensor like `fake`."""
+        """A fake like `fake` with these strides."""
 
 
 def with_asked_strides(asker: Asker, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
@@ -43,7 +45,7 @@ def with_asked_strides(asker: Asker, func: Any, args: Sequence[Any], kwargs: Map
     row = facts_of(func).row
     if not can_be_asked(tensors, row.most):
         return result
-    if not row.contiguous_too and all(map(_is_written_in_line, tensors)):
+    if not row.contiguous_too and all(map(is_written_in_line, tensors)):
         return result
     for tensor in tensors:
         _settle(asker, tensor)
@@ -59,7 +61,8 @@ def with_asked_strides(asker: Asker, func: Any, args: Sequence[Any], kwargs: Map
 
 
 def can_be_asked(tensors: list[torch.Tensor], most: int = MOST_ELEMENTS) -> bool:
-    """Whether there can be tensors on the CPU with the sizes and strides of these."""
+    """Whether an operator can be run on zeros in place of these tensors: all are strided and on the CPU, no size depends on data,
+    and none has more than `most` elements."""
     if any(tensor.layout is not torch.strided or tensor.device.type != "cpu" for tensor in tensors):
         return False
     if any(hint(number) is None for tensor in tensors for number in (*tensor.shape, *tensor.stride())):
@@ -68,18 +71,18 @@ def can_be_asked(tensors: list[torch.Tensor], most: int = MOST_ELEMENTS) -> bool
 
 
 def is_in_line(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has, in this call, the strides of a new one."""
+    """Whether a tensor has, in this call, the strides of a new contiguous tensor."""
     return hints(tensor.stride()) == dense_strides(hints(tensor.shape))
 
 
-def _is_written_in_line(tensor: torch.Tensor) -> bool:
-    """Whether it has them in every call: the same numbers and the same expressions."""
+def is_written_in_line(tensor: torch.Tensor) -> bool:
+    """As `is_in_line`, in every call: sizes and strides show it as expressions, without a guard."""
     return is_in_line(tensor) and all_same(tensor.stride(), dense_strides(tensor.shape))
 
 
 def _settle(asker: Asker, tensor: torch.Tensor) -> None:
-    """Asks how the numbers compare that tell how a tensor lies in memory: its strides, where they are equal its sizes, and each
-    stride with the extent of the dim inside of it, between which there may be a gap."""
+    """Relies on all comparisons by which C decides how a tensor lies in memory: of its strides, of the sizes of dims with equal
+    strides, and of each stride with the extent of the next inner dim (is there a gap?)."""
     sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
     for size in sizes:
         _compare(asker, (0, 1, size))
@@ -94,7 +97,7 @@ def _settle(asker: Asker, tensor: torch.Tensor) -> None:
 
 
 def _compare(asker: Asker, numbers: Iterable[Any]) -> None:
-    """They are in the same order in all calls."""
+    """Relies on the order of these numbers in this call."""
     for a, b in itertools.pairwise(sorted(numbers, key=hint)):
         asker.rely_on(a == b if hint(a) == hint(b) else a < b)
 
@@ -108,12 +111,12 @@ def _laid_out_as(asker: Asker, func: Any, args: Sequence[Any], tensors: list[tor
     if strides is None or all_same(strides, fake.stride()):
         return fake
     if getattr(func, "is_view", False):
-        return _aten.as_strided.default(args[0], fake.shape, strides, fake.storage_offset())
+        return _aten.as_strided.default(fake, fake.shape, strides, fake.storage_offset())
     return asker.lay_out(args, fake, strides)
 
 
 def _strides(asker: Asker, fake: FakeTensor, seen: tuple[int, ...], tensors: list[torch.Tensor]) -> Sequence[Any] | None:
-    """The strides of a result, those of this call being known; None where they are those that it has."""
+    """The strides of a result as expressions, from those that it has in this call (`seen`); None if `fake` has them already."""
     if all(type(number) is int for tensor in (fake, *tensors) for number in (*tensor.shape, *tensor.stride())):
         return seen
     known = hints(fake.shape)
@@ -123,7 +126,7 @@ def _strides(asker: Asker, fake: FakeTensor, seen: tuple[int, ...], tensors: lis
     order = sorted(range(fake.dim()), key=lambda dim: (seen[dim], known[dim] != 1, -dim))
     strides = list(dense_strides(sizes, order))
     for dim, stride in enumerate(seen):
-        kept = known[dim] == 1 or 0 in known  # as an argument has it: no element is found by it
+        kept = known[dim] == 1 or 0 in known  # no element is found by this stride, so C may have kept that of an argument
         given = [tensor.stride()[dim] for tensor in tensors if kept and tensor.dim() == fake.dim()]
         found = [each for each in (strides[dim], *given) if hint(each) == stride]
         if not found:
@@ -140,7 +143,8 @@ def _as_in_this_call(asker: Asker, seen: tuple[int, ...], tensors: Iterable[torc
 
 
 class AskerOfTrace:
-    """Asks no size whether it is 0 or 1 for as long as nobody looks how results lie in memory."""
+    """For fakes of a trace. A condition that depends on whether a size is 0 or 1 becomes a guard only in a trace that
+    `asks_layout`; in others the layout is a guess, and noted as one."""
 
     def __init__(self, mode: FakeMode) -> None:
         self._mode = mode
@@ -152,7 +156,8 @@ class AskerOfTrace:
         value = condition.node.value
         if adapter.env.statically_known(value) is not None:
             return
-        lows = (adapter.env.bounds(symbol.expr)[0] for symbol in adapter.algebra.symbols(value))
+        sizes = [symbol for symbol in adapter.algebra.symbols(value) if symbol.kind is not Kind.STRIDE]
+        lows = (adapter.env.bounds(symbol.expr)[0] for symbol in sizes)
         if self._mode.asks_layout or not any(low in (0, 1) for low in lows):
             adapter.decide(value)
         else:
@@ -162,7 +167,7 @@ class AskerOfTrace:
         return laid_out(self._mode, args, fake, strides)
 
 
-# -- functions that PyTorch computes of other operators before a fake mode sees them ------------------------------
+# -- functions that PyTorch decomposes into other operators before a fake mode sees them ---------------------------
 
 
 def laid_out_as_asked(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
@@ -174,7 +179,7 @@ def laid_out_as_asked(function: Callable[..., Any], args: Sequence[Any], kwargs:
 
 class _AskerWithGradients(AskerOfTrace):
     def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
-        """Gradients pass."""
+        """As `AskerOfTrace.lay_out`; the gradient of the new tensor goes to the old one."""
         if not fake.requires_grad:
             return super().lay_out((), fake, strides)
         return _Moved.apply(super().lay_out, fake, strides)

@@ -19,12 +19,12 @@ from tracer.operators.probes import way_of_elements
 
 
 def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
-    """The mode itself: higher-order operators look up by torch's very class how they run."""
+    """The mode, changed in place. It must stay an instance of torch's own class, by which higher-order operators are found."""
     its = weakref.ref(mode)
 
     def dispatch(func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         mode = its()
-        assert mode is not None, "it runs"
+        assert mode is not None, "a mode is called while it exists"
         result = FakeTensorMode._cached_dispatch_impl(mode, func, types, args, kwargs)
         facts = facts_of(func)
         if facts.asks_layout or _gives_new_elements(facts) and _torch_may_be_wrong(func, args, kwargs):
@@ -40,7 +40,7 @@ def _gives_new_elements(facts: OperatorFacts) -> bool:
 
 
 def _torch_may_be_wrong(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether torch's rule for elementwise operators may not be what this one does."""
+    """Whether this operator may lay out its result otherwise than torch's rule for elementwise operators says."""
     tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
     if any(type(size) is int and size < 2 for tensor in tensors for size in tensor.shape):
         return True
@@ -52,7 +52,7 @@ class _Asker:
         self._mode = mode
 
     def rely_on(self, condition: bool | torch.SymBool) -> None:
-        """The compiler's env takes note of what it was asked."""
+        """Evaluating the condition is enough: the compiler's shape env then records a guard."""
         bool(condition)
 
     def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> FakeTensor:

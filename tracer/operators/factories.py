@@ -1,4 +1,4 @@
-"""New tensors whose length is a plain int to PyTorch, which fixes sizes that are symbols."""
+"""Rules for functions that make tensors and whose length PyTorch takes as a plain int, which would fix a symbolic size."""
 
 from __future__ import annotations
 

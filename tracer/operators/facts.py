@@ -15,10 +15,10 @@ from tracer.operators.table import NO_ROW, ROWS, Row
 
 Place = tuple[int, str]  # the position and the name of an argument
 
-# An argument, and the value with which no random number is drawn and no statistics are updated.
+# An argument that switches an effect, and the value with which no random number is drawn and no statistics are updated.
 _SWITCHED_OFF: dict[str, Any] = {"training": False, "train": False, "dropout_p": 0.0}
 _STATISTICS = ("running_mean", "running_var")
-_INDICES = ("index", "indices")  # numbers out of range fail when the operator runs
+_INDICES = ("index", "indices")  # arguments with indices: one out of range is an error when the operator runs
 _NOT_BY_METADATA = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.inplace_view)
 
 
@@ -36,8 +36,8 @@ class OperatorFacts:
     elementwise: bool  # each element of the results is computed from the elements at its place
     is_view: bool
     gives_one_new_tensor: bool  # and no memory of an argument
-    is_composite: bool  # it runs others, of which each is known by itself
-    of_backward: bool  # autograd calls it with what its forward operator gave
+    is_composite: bool  # it only calls other operators, which have facts of their own
+    of_backward: bool  # it belongs to a backward pass: autograd calls it with results of the forward operator
     by_metadata: bool  # the metadata of its results follow from those of its arguments
     may_fail: bool  # when it runs, although it passed on fakes; of elementwise ones, `probes` tells more
     asks_layout: bool  # how its results lie in memory is found by running it
@@ -52,7 +52,7 @@ class OperatorFacts:
         return self.random and not self._switched_off(args, kwargs)
 
     def written_tensors(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
-        """What a call writes to."""
+        """The tensors that a call writes to."""
         for place in self.writes if self._switched_off(args, kwargs) else (*self.statistics, *self.writes):
             value = argument(place, args, kwargs)
             for tensor in value if isinstance(value, (list, tuple)) else (value,):

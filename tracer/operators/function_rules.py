@@ -1,5 +1,6 @@
-"""Functions whose own computation on fake tensors fixes a size that could stay symbolic, lays a result out as the function does
-not, or copies what it returns. What a rule gives has the sizes, strides, dtype, memory and autograd state of the result.
+"""Rules for functions of torch that do on fake tensors what they do not do on real ones: fix a size that could stay symbolic,
+give a result other strides, or copy what they should return. A rule gives a fake with the sizes, strides, dtype, memory and
+autograd state of the real result.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tracer.operators.meta import meta
     F.interpolate, F.upsample, F.upsample_nearest, F.upsample_bilinear, F.grid_sample, torch.hardshrink, torch.Tensor.hardshrink,
 )  # fmt: skip
 def _laid_out_otherwise(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """PyTorch computes these of other operators before a fake mode sees them, laid out otherwise than C does: C is asked."""
+    """PyTorch decomposes these functions before a fake mode sees them, and the parts give other strides than the function's own
+    kernel. The kernel is run to find its strides."""
     return laid_out_as_asked(function, args, kwargs, function(*args, **kwargs))
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from shapes.polynomial import IntExpr
 from shapes.relations import BoolExpr
 
@@ -20,7 +22,7 @@ _CHANNELS_LAST = {"2d": (1, 3, 2, 0), "3d": (1, 4, 3, 2, 0)}  # innermost dim fi
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two numbers (int or SymInt) are known to be equal in every call. Nothing is asked."""
+    """Whether two numbers (int or SymInt) are known to be equal in every call. It records no guard."""
     if type(a) is int or type(b) is int:
         return type(a) is type(b) and a == b
     return a.node is b.node or expression(a) == expression(b)
@@ -31,7 +33,7 @@ def all_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def expression(number: Any) -> Any:
-    """What a SymInt stands for; the symbols that were found to be equal are one in it."""
+    """The expression of a SymInt. Of symbols that are known to be equal, it has only one."""
     node = number.node
     return node.reduced() if hasattr(node, "reduced") else node.expr  # ours, or PyTorch's own
 
@@ -58,7 +60,7 @@ def dense_strides(
     sizes: Sequence[Any], order: Sequence[int] | None = None, is_empty: Callable[[Any], bool] = _is_zero
 ) -> tuple[Any, ...]:
     """The strides of a tensor without gaps. `order`: of the dims, the innermost first; that of a contiguous tensor if None.
-    `is_empty`: of a size, whether it counts as 1 because it is 0.
+    `is_empty`: whether a size counts as 1, because it is 0.
 
     >>> dense_strides((2, 3, 4)), dense_strides((2, 3, 4), (1, 2, 0)), dense_strides((2, 0, 4))
     ((12, 4, 1), (12, 1, 3), (4, 4, 1))
@@ -69,6 +71,59 @@ def dense_strides(
         strides[dim] = step
         step = step * (1 if is_empty(sizes[dim]) else sizes[dim])
     return tuple(strides)
+
+
+def sorted_dims(rank: int, swaps: Callable[[int, int, bool], bool | None]) -> list[int]:
+    """Dims from the innermost on, each moved inwards as long as `swaps(inner, outer, last)` says so: whether two dims are in the
+    wrong order; None if nothing tells, and the next one inwards is asked about. `last`: there is no next one."""
+    order = list(in_line(rank))
+    for start in range(1, rank):
+        at = start
+        for inner in range(start - 1, -1, -1):
+            swap = swaps(order[inner], order[at], inner == 0)
+            if swap:
+                order[inner], order[at] = order[at], order[inner]
+                at = inner
+            elif swap is False:
+                break
+    return order
+
+
+# -- tensors that exist --------------------------------------------------------------------------------------------
+
+INNERMOST = -1  # in place of a dim: the stride is 1, as that of the innermost dim of a tensor without gaps
+
+
+def dims_inside(tensor: torch.Tensor) -> list[tuple[int, int | None]]:
+    """For each dim, from the innermost outwards, the dim next to it inside: its stride is that one's stride times size, as in a
+    tensor without gaps. INNERMOST if there is none; None if the stride is another. A dim of size 1 that lies by another stride
+    says nothing of the others.
+
+    >>> dims_inside(torch.ones(2, 3, 4)), dims_inside(torch.ones(2, 9)[:, :5])
+    ([(2, -1), (1, 2), (0, 1)], [(1, -1), (0, None)])
+    """
+    found: list[tuple[int, int | None]] = []
+    sizes, strides = tensor.shape, tensor.stride()
+    expected = {1: INNERMOST}
+    for dim in sorted(range(len(sizes)), key=lambda dim: (strides[dim], -dim)):
+        step, size = strides[dim], sizes[dim]
+        inside = expected.get(step)
+        found.append((dim, inside))
+        if step == 0 or (size == 1 and inside is None):
+            continue
+        if size == 1:  # in other calls it may be larger: the next stride grows with it
+            expected[step] = dim
+        expected.setdefault(step * size, dim)
+    return found
+
+
+def stride_terms(tensor: torch.Tensor) -> list[Any]:
+    """What tells whether each stride varies: a number, or for the product of a dim inside, which dim that is."""
+    terms: list[Any] = list(tensor.stride())
+    for dim, inside in dims_inside(tensor):
+        if inside is not None and inside != INNERMOST:
+            terms[dim] = "after", inside
+    return terms
 
 
 # -- questions -----------------------------------------------------------------------------------------------------
@@ -128,8 +183,8 @@ def channels_last_strides(
 
 
 def non_overlapping_and_dense(adapter: TorchShapeEnv, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
-    """Dense in the order of the traced strides. Where it is not, the answer no has to hold for all sizes that reuse the
-    trace: by the extent of the storage, which no order changes, or else with the order guarded on."""
+    """The condition that the tensor is dense in the order of its strides in this call. If it is not dense in this call, "not
+    dense" has to be true whatever the order: either the extent of the storage shows it, or the order becomes a guard."""
     algebra, env = adapter.algebra, adapter.env
     if len(sizes) == 1:
         return algebra.relation("eq", strides[0], algebra.one) | algebra.relation("lt", sizes[0], algebra.integer(2))
@@ -150,7 +205,7 @@ def non_overlapping_and_dense(adapter: TorchShapeEnv, sizes: Sequence[IntExpr], 
 
 
 def fills_its_extent(algebra: Algebra, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
-    """As many elements as places from the first to the last: what every dense tensor has."""
+    """The condition that there are as many elements as places from the first element to the last, as in every dense tensor."""
     extent, count = algebra.one, algebra.one
     for size, stride in zip(sizes, strides, strict=True):
         extent = algebra.add(extent, algebra.mul(algebra.sub(size, algebra.one), stride))

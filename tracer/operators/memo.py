@@ -1,4 +1,4 @@
-"""What operators on fake tensors gave before: the key of a call, and a result that can be made again.
+"""Remembers results of operators on fake tensors: the key of a call, and a recipe by which its result is made again.
 
 A symbolic size stands in a key as its node, of which there is one per expression, compared by identity. Whether an
 operator may be cached at all is decided by PyTorch's own rules.

@@ -1,21 +1,27 @@
-"""What stands for operators and functions of torch on fake tensors, and in which order it is asked:
+"""How results on fake tensors are found. The first of these that has an answer gives the result, and the last one corrects its
+strides:
 
-    what the same call gave before -> a rule -> torch's own meta function -> the layout that C gives
+    a remembered result of the same call -> a rule -> torch's own meta function -> the layout that C gives
 
-A rule is a function under `@meta(target, ...)`. It is called as `rule(target, *args, **kwargs)` and gives a result, or
-NotImplemented where torch is to be asked as ever. A target that is an operator (an OpOverload) is met below autograd, any
-other function above it: its rule has to give the autograd state of the result, too. The graph calls the target itself.
+A rule is a function under `@meta(target, ...)`. It is called as `rule(target, *args, **kwargs)` and returns a result, or
+NotImplemented to leave the call to torch. The rule of an operator (an OpOverload) is called below autograd, that of any other
+function above it: such a rule has to give the autograd state of the result, too. The graph calls the target itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, _BypassDispatchCache
 
+from tracer.operators.asked_strides import is_written_in_line
+from tracer.operators.facts import facts_of, leaves
+from tracer.operators.free_strides import laid_out_by_order, with_contiguous_operands
+from tracer.operators.layout import all_same
 from tracer.operators.memo import CallKey, cached_result
 from tracer.operators.results import CachedResult, NotCacheable
 from tracer.operators.same_shape import same_shape_result
@@ -25,13 +31,20 @@ if TYPE_CHECKING:
     from tracer.graph.fakes.fake_mode import FakeMode
 
 MAX_ENTRIES = 8192
+_COMPARISONS = "c10/core/SymInt.h"  # what C++ asks by `size >= 16` comes from here
 
 Rule = Callable[..., Any]
+
+
+class UnknownLayout(Exception):
+    """How a result lies in memory is not known."""
+
+
 _RULES: dict[Any, Rule] = {}
 
 
 def meta(*targets: Any, **options: Any) -> Callable[[Rule], Rule]:
-    """Makes a function the rule of these targets; it is given the options, too."""
+    """Makes a function the rule of these targets. The options are passed to each call of it."""
 
     def register(rule: Rule) -> Rule:
         for target in targets:
@@ -71,7 +84,7 @@ def _by_rule(rule: Rule, function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def operator_result(mode: FakeMode, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What an operator gives on fakes."""
+    """The result of an operator on fakes, found in the order that the module's docstring gives."""
     if mode.torch_env.env.suppressed:  # decisions made now are not recorded, and a hit would never record them
         return mode._dispatch_impl(func, types, args, kwargs)
     try:
@@ -97,18 +110,50 @@ def operator_result(mode: FakeMode, func: Any, types: Sequence[type], args: Sequ
 def _computed(
     mode: FakeMode, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any], symbolic: bool
 ) -> Any:
+    plain = with_contiguous_operands(mode, func, args, kwargs) if symbolic else args
     if symbolic and not mode.asks_layout:
-        result = same_shape_result(mode, func, args, kwargs)
+        result = same_shape_result(mode, func, plain, kwargs)
         if result is not None:
             mode.note_layout_guessed()
-            return result
+            return result if plain is args else laid_out_by_order(mode, func, args, result)
     rule = _RULES.get(func)
     if rule is not None:
         with mode:
             result = rule(*args, **kwargs)
         if result is not NotImplemented:
             return result
-    return with_real_strides(mode, func, args, kwargs, mode._dispatch_impl(func, types, args, kwargs))
+    before = list(_sizes_of_out(func, kwargs))
+    with _kernel_unasked(mode, func, args, kwargs):
+        result = mode._dispatch_impl(func, types, plain, kwargs)
+    _check_layout_of_out(before, args)
+    if plain is not args:
+        return laid_out_by_order(mode, func, args, result)
+    return with_real_strides(mode, func, args, kwargs, result)
+
+
+def _kernel_unasked(
+    mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> contextlib.AbstractContextManager[None]:
+    """Within, it is not guarded which kernel the operator takes, if its result lies alike with each."""
+    chooser = facts_of(func).row.kernels
+    tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)] if chooser else []
+    if not tensors or any(tensor.device.type != "cpu" or not is_written_in_line(tensor) for tensor in tensors):
+        return contextlib.nullcontext()
+    return mode.torch_env.answering_by_hint(chooser, _COMPARISONS)
+
+
+def _sizes_of_out(func: Any, kwargs: Mapping[str, Any]) -> Iterator[tuple[torch.Tensor, tuple[Any, ...]]]:
+    """The tensors that an elementwise operator is given as `out`, with their sizes."""
+    if "out" in kwargs and facts_of(func).elementwise:
+        yield from ((tensor, tuple(tensor.shape)) for tensor in leaves((), {"out": kwargs["out"]}))
+
+
+def _check_layout_of_out(before: list[tuple[torch.Tensor, tuple[Any, ...]]], args: Sequence[Any]) -> None:
+    """Raises UnknownLayout if `out` was given other sizes. In C it then lies as a new result would; PyTorch's rules make it
+    contiguous, which is the same for contiguous operands alone."""
+    resized = any(tensor.dim() > 1 and not all_same(tensor.shape, sizes) for tensor, sizes in before)
+    if resized and not all(is_written_in_line(arg) for arg in args if isinstance(arg, torch.Tensor)):
+        raise UnknownLayout
 
 
 def _remembered(key: CallKey, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> CachedResult | None:

@@ -1,5 +1,5 @@
-"""What whole operations of the program gave before in this trace: layers are repeated, and what a layer does to the metadata
-of its arguments is looked up, not run. Below it, `memo` does the same for the operators that an operation runs.
+"""Remembers results of whole operations within one trace. Programs repeat layers, and the metadata of a repeated layer's results
+need not be computed again. Below this, `memo` does the same for the operators that an operation runs.
 
 Only what follows from metadata is remembered: no random numbers, nothing written to, no sizes that data decide, no memory
 that a result shares with an argument, no gradients. Equal keys mean equal settings of torch, too.
@@ -40,12 +40,12 @@ class OperationCache:
     def __init__(self, mode: FakeMode) -> None:
         self.mode = mode
         self._by_state: list[tuple[_C.GlobalState, dict[tuple[Any, ...], Known | None]]] = []
-        self.bypassed = False  # below autograd, where results do not require the gradients that they would elsewhere
+        self.bypassed = False  # set below autograd, where a result does not require a gradient though it would above
         self._aliasing: set[Any] = set()  # operations that gave memory of their arguments
 
     @contextlib.contextmanager
     def bypass(self) -> Iterator[None]:
-        """Within, nothing is remembered, nor taken from what is."""
+        """Within, no result is remembered, and no remembered one is used."""
         outer, self.bypassed = self.bypassed, True
         try:
             yield

@@ -1,14 +1,16 @@
-"""Operators whose results have plain metadata, which PyTorch works out by running a long decomposition on fakes, or gets wrong.
-
-Each rule is met below autograd, and gives what the operator gives on real tensors.
+"""Rules for operators whose results have simple metadata, which PyTorch finds by running a long decomposition on fakes, or gets
+wrong. They are called below autograd.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from tracer.operators.asked_strides import is_written_in_line
+from tracer.operators.layout import hint
 from tracer.operators.meta import meta
 
 aten = torch.ops.aten
@@ -25,11 +27,11 @@ def _normalised_by_statistics(
     momentum: float,
     eps: float,
 ) -> Any:
-    """Batch norm with given statistics: what went in comes out. The CPU saves nothing of it."""
-    sizes = (*input.shape, *input.stride())
-    if input.device.type != "cpu" or not input.dtype.is_floating_point or not all(type(size) is int for size in sizes):
+    """Batch norm with given statistics: a result of the input's shape, and two empty ones, since the CPU saves no statistics."""
+    if input.device.type != "cpu" or not input.dtype.is_floating_point or input.dim() < 2:
         return NotImplemented
-    if input.dim() < 2 or not input.is_contiguous():
+    static = all(type(size) is int for size in (*input.shape, *input.stride()))
+    if not (input.is_contiguous() if static else is_written_in_line(input)):
         return NotImplemented
     for each in (weight, bias, running_mean, running_var):
         if each is not None and (tuple(each.shape) != (input.shape[1],) or each.device != input.device):
@@ -45,3 +47,14 @@ def _native_dropout(func: Any, input: torch.Tensor, p: float, train: Any) -> Any
     if train is None or train:
         return NotImplemented
     return torch.clone(input), torch.ones_like(input, dtype=torch.bool)
+
+
+@meta(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
+def _squeezed(func: Any, input: torch.Tensor, dims: int | Sequence[int] | None = None) -> Any:
+    """Which dims go depends on their sizes. PyTorch keeps a dim whose size depends on data; here that is an assumption, which is
+    checked when the graph runs."""
+    given = range(input.dim()) if dims is None else (dims,) if isinstance(dims, int) else dims
+    for dim in given:
+        if -input.dim() <= dim < input.dim() and hint(input.shape[dim]) is None:
+            torch._check(input.shape[dim] != 1)
+    return NotImplemented

@@ -1,4 +1,4 @@
-"""Pooling: functions whose windows are plain ints to PyTorch, which fixes sizes that are symbols."""
+"""Rules for pooling, whose window sizes PyTorch takes as plain ints, which would fix a symbolic size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _max_pool(function: Any, input: Any, kernel_size: Any, *args: Any, **kwargs:
 
 @meta(F.max_pool1d, torch.max_pool1d)
 def _max_pool1d(function: Any, input: Any, kernel_size: Any, *args: Any, **kwargs: Any) -> Any:
-    """PyTorch's own asks for the length as a plain int."""
+    """As max_pool2d: PyTorch's own max_pool1d takes the length as a plain int."""
     result = _max_pool(function, input, kernel_size, *args, **kwargs)
     return _by_max_pool2d(input, kernel_size, *args, **kwargs) if result is NotImplemented else result
 
@@ -59,7 +59,7 @@ def _by_max_pool2d(
     stride = kernel_size if _is_none(stride) else stride
     sizes = [[fill, *_as_list(value)] for fill, value in ((1, kernel_size), (1, stride), (0, padding), (1, dilation))]
     if data.device.type == "cpu" and not (data.requires_grad and torch.is_grad_enabled()):
-        data = data.contiguous()  # as a kernel of its own gives it
+        data = data.contiguous()  # without gradients there is a kernel of its own, whose result is contiguous
     return torch.max_pool2d(data.unsqueeze(-2), *sizes, ceil_mode).squeeze(-2)
 
 
@@ -76,7 +76,7 @@ def _result(
 def _pooled(
     reduce: Callable[..., torch.Tensor], function: Any, data: torch.Tensor, kernel_size: Any, stride: Any, padding: Any
 ) -> Any:
-    """NotImplemented where the sizes do not fit, or nobody could be asked for the layout of the result."""
+    """A fake of the pooled size; NotImplemented if the arguments do not fit, or the kernel could not be run for its strides."""
     dims = _dims(function)
     windows, pads = _each(kernel_size, dims), _each(padding, dims)
     steps = windows if _is_none(stride) else _each(stride, dims)

@@ -1,5 +1,5 @@
-"""What only the kernel of an operator can tell. It is run on small stand-ins for the arguments of a call, and the answer is
-remembered for calls that are alike.
+"""Facts that only running an operator's kernel shows. It is run on small stand-ins for the arguments of a call, and the answer is
+remembered for similar calls.
 
   - Dtypes that it refuses although its fake form takes them, such as a product of a float64 and a float32 matrix.
   - Whether an elementwise operator may fail on data. The only data on which one of ATen's fails are zeros (by which an integer is
@@ -33,8 +33,8 @@ def run_kernel(
     tensor: Callable[[torch.Tensor], torch.Tensor],
     number: Callable[[Any], Any],
 ) -> tuple[Any, Exception | None]:
-    """What an operator gives, and what it raises, on what stands for the tensors and for the numbers of a call. Nothing of the
-    thread changes: no mode sees it, and random numbers are left where they are."""
+    """Runs an operator on stand-ins and returns (result, None) or (None, error). `tensor` and `number` make the stand-ins for the
+    tensors and for the other arguments. No mode of torch sees the call, and the random generator is put back."""
 
     def stand_in(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
@@ -53,7 +53,7 @@ def run_kernel(
 
 
 def run_on_zeros(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What an operator gives on zeros with the sizes and strides that tensors have in this call; None where it fails on them."""
+    """The result of an operator on tensors of zeros with the sizes and strides of this call; None if it fails on them."""
 
     def zeros(tensor: torch.Tensor) -> torch.Tensor:
         shape, strides = hints(tensor.shape), hints(tensor.stride())
@@ -69,7 +69,7 @@ def run_on_zeros(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
 # -- dtypes that are refused, and zeros ----------------------------------------------------------------------------
 
 _KINDS = (bool, int, float, complex)
-_DTYPES = (torch.float32, torch.int64, torch.bool)  # one of them an elementwise operator takes
+_DTYPES = (torch.float32, torch.int64, torch.bool)  # every elementwise operator takes one of these
 _NUMBERS: dict[Any, Any] = {torch.float32: 1.0, torch.int64: 1, torch.bool: True}
 
 
@@ -78,20 +78,21 @@ class Answer(NamedTuple):
     fails_on_zeros: bool
 
 
-_answers: dict[Any, Answer] = {}  # by the operator and what of its arguments decides
+_answers: dict[Any, Answer] = {}  # by the operator and all that the answer may depend on
 
 
 def may_refuse(facts: OperatorFacts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call mixes dtypes, and the operator is none that promotes them. An operator of a backward pass is not asked: it
-    trusts what its forward operator gave, and one element of a workspace where it reads more ends the process."""
+    """Whether a call mixes dtypes and the operator does not promote them, so that its kernel may refuse them. Operators of
+    backward passes are never tried: they trust the sizes of what their forward operator saved, and would read beyond a stand-in
+    of one element."""
     if facts.elementwise or facts.of_backward or not facts.has_schema:
         return False
     return len({each.dtype for each in leaves(args, kwargs) if isinstance(each, torch.Tensor)}) > 1
 
 
 def check_dtypes(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Raises what the kernel of an operator (an OpOverload that draws no random numbers) says of the dtypes of its arguments on
-    the CPU. Else, of an elementwise operator, whether it may fail on data."""
+    """Raises the error with which the CPU kernel of an operator refuses the dtypes of its arguments, if it does. Else returns
+    whether the operator is elementwise and may fail on data. `func` is an OpOverload that draws no random numbers."""
     key: list[Any] = [func, *kwargs]
     on_cpu, tensors = True, []
     for each in leaves(args, kwargs):
@@ -100,7 +101,7 @@ def check_dtypes(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> b
             tensors.append(each)
             key += (each.dtype, *map(_small, each.shape), None)
         elif isinstance(each, SYM_TYPES):
-            on_cpu = False  # what it says of 1 need not hold of other numbers
+            on_cpu = False  # its error for the number 1 need not be that for other numbers
             key.append(type(each))
         else:
             on_cpu &= not isinstance(each, torch.device) or each.type == "cpu"
@@ -124,7 +125,8 @@ def _small(size: Any) -> int:
 
 
 def _ask(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dtype: torch.dtype, on_cpu: bool) -> Answer:
-    """A refusal is what the kernel raises for these dtypes and not for others; something else may be wrong with one element."""
+    """Tries the kernel on stand-ins. An error counts as a refusal of the dtypes only if the kernel takes the same stand-ins with
+    other dtypes; otherwise it may be about sizes."""
     elementwise = facts_of(func).elementwise
     if not on_cpu and not elementwise:
         return Answer(None, False)
@@ -137,7 +139,8 @@ def _ask(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dtype: torch
 
 
 def _raised(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], fill: int, dtype: torch.dtype | None) -> Exception | None:
-    """On tensors of one element, `fill`, which stands for symbols, too. With `dtype`, all have that one, and so have numbers."""
+    """The error of the kernel on tensors of one element, which is `fill`, as is each symbolic number. With `dtype`, all tensors
+    have that dtype, and plain numbers its type."""
     number = _NUMBERS.get(dtype) if facts_of(func).elementwise else None
 
     def small(tensor: torch.Tensor) -> torch.Tensor:
@@ -158,14 +161,15 @@ def _of_kind(number: Any, fill: int) -> Any:
 # -- how elementwise operators lay out their results -------------------------------------------------------------
 
 SORTS, FLATTENS = "sorts", "flattens"
-# Shapes and strides of operands, and what becomes of these.
+# Shapes and strides of operands that are tried, and what the strides of the three results say.
 _PROBES = ((1, 2), (1, 1)), ((1, 2), (7, 1)), ((2, 1, 2), (1, 7, 2))
 _OUTCOMES: dict[Any, str] = {((1, 1), (2, 1), (1, 4, 2)): SORTS, ((2, 1), (2, 1), (1, 7, 2)): FLATTENS}
 _ways: dict[Any, str | None] = {}  # by operator, dtypes and kinds of numbers, which are few
 
 
 def way_of_elements(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-    """What becomes of operands of one shape: SORTS or FLATTENS (see `strides`), or None where it is neither."""
+    """How an elementwise operator lays out its result for operands of one shape: SORTS or FLATTENS (see `strides`), or None for
+    any other way."""
     key = func, tuple(map(_kind_of, args)), tuple(map(_kind_of, kwargs.values()))
     if key not in _ways:
         _ways[key] = _OUTCOMES.get(tuple([_strides(func, args, kwargs, *probe) for probe in _PROBES]))

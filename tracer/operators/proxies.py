@@ -17,7 +17,7 @@ SYM_TYPES = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _PROXY = _TorchDispatchModeKey.PROXY
 _PROXY_SLOT = 0
 _pre_dispatch_modes = torch._ops._mode_stack_state_for_pre_dispatch
-# The list behind `get`: this is asked at every operation.
+# The list that `get` reads. It is looked at directly, because that happens at every operation on a symbolic number.
 _infra_modes = getattr(_pre_dispatch_modes, "_ModeStackStateForPreDispatch__infra_modes", None)
 
 
@@ -33,7 +33,8 @@ def _pre_dispatch_state() -> list[Any]:
 def recorded(torch_operator: Callable[..., Any], *, guards: bool = False) -> Callable[[Callable[..., SymNode]], Any]:
     """An operation on nodes that make_fx and AOTAutograd see as `torch_operator` while they trace.
 
-    Results are remembered on the node; of operations that may record a guard only once it is recorded.
+    Results are remembered on the node. The result of an operation that may record a guard is not while guards are suppressed: a
+    later call would not record the guard.
     """
 
     def decorate(compute: Callable[..., SymNode]) -> Callable[..., SymNode]:

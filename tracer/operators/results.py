@@ -17,7 +17,7 @@ class NotCacheable(Exception):
 
 
 def dispatch_keys(tensor: torch.Tensor) -> int:
-    """Conj, neg, quantized, inference and autograd state in one number."""
+    """The dispatch keys as one number: conj, neg, quantized, inference and autograd state."""
     return int(torch._C._dispatch_keys(tensor).raw_repr())
 
 
@@ -36,8 +36,8 @@ class Constant(NamedTuple):
 def laid_over(
     meta: torch.Tensor, storage: torch.UntypedStorage, offset: Any, shape: Sequence[Any], strides: Sequence[Any]
 ) -> torch.Tensor:
-    """`meta`, which is empty, over this memory, which grows as need be. `set_` asks whether the tensor is contiguous, and C++
-    remembers the answer: where that was asked without a guard, it would hold for all calls. `as_strided_` lets it forget."""
+    """`meta`, an empty tensor, after it was put over this storage, which grows if it is too small. `set_` computes whether the
+    tensor is contiguous, perhaps without a guard, and C++ keeps the answer; `as_strided_` makes it drop that."""
     with torch.no_grad():
         return meta.set_(storage, offset, shape, strides).as_strided_(shape, strides, offset)
 
@@ -92,7 +92,8 @@ class CachedResult:
         self.is_tuple = is_tuple
 
     def make(self, mode: FakeMode, args: Sequence[Any]) -> Any:
-        """The results over present arguments. Raises NotCacheable where one would differ from what was computed."""
+        """The results for the present arguments. Raises NotCacheable if one would have other dispatch keys than when it was
+        computed."""
         made = []
         for output in self.outputs:
             if type(output) is NewTensor:

@@ -19,13 +19,14 @@ from tracer.operators.facts import facts_of
 
 
 class Dependent(Exception):
-    """It is not proved that rows do not depend on each other."""
+    """Raised if it cannot be proved that rows do not depend on each other."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Where the rows are: at `dim`, whose size is the batch size times `block`, each row's part in one piece. `own`: every
-    element of a row is the row's number, as in `arange(batch)`; by such a tensor rows may be looked up."""
+    """Where the rows of a tensor are: along `dim`, of size batch times `block`, where each row has `block` adjacent places.
+
+    `own`: every element of a row is that row's number, as in `arange(batch)`. Such a tensor may index the rows of another."""
 
     dim: int
     block: Any = sympy.Integer(1)
@@ -71,11 +72,11 @@ class Call:
         return found
 
     def refuse(self, why: str) -> Dependent:
-        # The error to raise where rows may depend on each other; `why` goes on after the name of the operator.
+        """The error to raise where rows may depend on each other. `why` follows the name of the operator in its message."""
         return Dependent(f"{self.name} {why}")
 
     def only(self, *names: str) -> None:
-        """No tensor but these arguments may have rows."""
+        """Refuses the call if any other argument has rows."""
         allowed = {id(self[name]) for name in names}
         for tensor in self.tensors():
             if id(tensor) not in allowed and self.rows(tensor) is not None:
@@ -84,7 +85,7 @@ class Call:
 
 Rule = Callable[[Call, Rows], Any]  # -> Rows of the one result, or a list of them
 RULES: dict[str, Rule] = {}
-_SHAPES_ONLY: set[str] = set()  # operators some of whose numbers may grow with the batch; their rules say which
+_SHAPES_ONLY: set[str] = set()  # operators with arguments that may be numbers that grow with the batch; their rules check which
 
 
 def rule(*names: str, sizes: bool = False) -> Callable[[Rule], Rule]:
@@ -126,8 +127,8 @@ def rows_after(call: Call) -> list[Rows | None]:
 
 
 def _made_of_sizes(call: Call, result: torch.Tensor) -> Rows | None:
-    """The rows of a result of arguments that have none: a constant, or the numbers of rows, of the size of the batch. None
-    where it is independent of the batch."""
+    """The rows of a result whose arguments have none, but one of whose sizes grows with the batch: constants, or the numbers of
+    the rows. None if neither its sizes nor the numbers among the arguments depend on the batch."""
     grown = [dim for dim, size in enumerate(call.sizes(result)) if call.tracker.batch in size.free_symbols]
     numbers = any(map(call.tracker.grows, tree_leaves(list(call.arguments.values()))))
     if not numbers and not grown:
@@ -159,7 +160,7 @@ def _dims(call: Call, value: Any, rank: int) -> set[int]:
 
 
 def _input(call: Call) -> torch.Tensor:
-    """The first tensor, which has the rows and is the only one that does."""
+    """The first argument; refuses the call if another one has rows."""
     first = call.tensors()[0]
     if call.rows(first) is None or any(call.rows(other) is not None for other in call.tensors() if other is not first):
         raise call.refuse("has rows where none are expected")
@@ -281,7 +282,7 @@ _FACTORS = {"aten::mm": ("self", "mat2"), "aten::bmm": ("self", "mat2"), "aten::
 
 @rule("mm", "addmm", "bmm", "baddbmm")
 def _product(call: Call, rows: Rows) -> Rows:
-    """Rows of the left are rows of the result, columns of the right are columns; those that are summed over may not be rows."""
+    """Rows of the left operand are rows of the result, columns of the right one its columns. Rows may not be summed over."""
     left, right = [call[name] for name in _FACTORS[call.name]]
     a, b, rank = call.rows(left), call.rows(right), left.dim()
     if a is not None and b is not None:
@@ -365,11 +366,11 @@ def _index_select(call: Call, rows: Rows) -> Rows:
 
 @rule("index")
 def _index(call: Call, rows: Rows) -> Rows:
-    """Adjacent dims by tensors of indices, which are broadcast; the dim of the rows by their own numbers, or not at all."""
+    """Adjacent dims are indexed by tensors, which are broadcast. The dim of the rows may only be indexed by the rows' numbers."""
     x, of = call.rows(call["self"]), {dim: index for dim, index in enumerate(call["indices"]) if index is not None}
     first, rank = min(of), max(index.dim() for index in of.values())
     if sorted(of) != list(range(first, first + len(of))) or any(i.dtype in (torch.bool, torch.uint8) for i in of.values()):
-        raise call.refuse("reads from places that are not told apart by rows")
+        raise call.refuse("reads from places that cannot be assigned to rows")
     if x is not None and x.dim not in of:
         if any(call.rows(index) is not None for index in of.values()):
             raise call.refuse("reads from other rows")
@@ -385,7 +386,7 @@ def _index(call: Call, rows: Rows) -> Rows:
 
 @rule("view", "_unsafe_view", "reshape", "_reshape_copy", "view_copy", sizes=True)
 def _view(call: Call, rows: Rows) -> Rows:
-    """As many elements before the rows as before, and the rows the outermost part of their dim."""
+    """The dim of the rows is found by the number of elements before it. Rows have to stay the outermost part of their dim."""
     x, batch = _input(call), call.tracker.batch
     before, after = call.sizes(x), call.sizes(call.results[0])
     dim = next((dim for dim, size in enumerate(after) if batch in size.free_symbols), None)

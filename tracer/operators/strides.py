@@ -1,8 +1,8 @@
-"""How the result of an operator lies in memory, where PyTorch's rules for fake tensors say it otherwise.
+"""The strides of results, where PyTorch's rules for fake tensors give other ones than C.
 
-In C, an elementwise operator goes through operands of one shape as they lie, if they lie alike without gaps, and its result
-lies so too ("flattens"); else, and where shapes differ (that of a number does, too), dims are sorted by the strides of the
-operands ("sorts"). PyTorch's rules differ for dims of size 0 or 1, and those of some operators for others.
+In C, an elementwise operator "flattens" operands of one shape that have equal strides and no gaps: it goes through them in the
+order of memory, and the result has the same strides. In all other cases, also if one operand is a number, it "sorts" the dims by
+the strides of the operands. PyTorch's rules differ from this for dims of size 0 or 1, and for some operators in other cases.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from tracer.operators import layout, table
 from tracer.operators.asked_strides import AskerOfTrace, with_asked_strides
 from tracer.operators.facts import OperatorFacts, facts_of
-from tracer.operators.layout import all_same, dense_strides, in_line, same
+from tracer.operators.free_strides import OF_NO_LAYOUT, is_laid_out_like_its_argument, subtracts_the_first
+from tracer.operators.layout import all_same, dense_strides, in_line, same, sorted_dims
 from tracer.operators.probes import FLATTENS, way_of_elements
 from tracer.operators.results import laid_out
 
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
 
 _aten = torch.ops.aten
 _OF_CHANNELS = {4: ("channels_last_strides_2d", (1, 3, 2, 0)), 5: ("channels_last_strides_3d", (1, 4, 3, 2, 0))}
-_OF_NO_LAYOUT = frozenset(("alpha", "value", "rounding_mode", "approximate"))  # arguments by keyword
+_COPY_IF_NEEDED = ("contiguous", "flatten", "ravel", "reshape", "reshape_as")
 _BY_CHANNELS = (table.CHANNELS, table.BATCH, table.IN_LINE)
 
 
 class _Unknown(Exception):
-    """No rule says it: the operator is to be asked."""
+    """No rule gives the strides: the operator has to be run."""
 
 
 class _Undecided(Exception):
-    """Sizes would have to be compared that may be in either order."""
+    """The strides depend on a comparison of sizes that is not decided, and no guard may decide it."""
 
 
 def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
@@ -55,6 +56,17 @@ def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Ma
     return with_asked_strides(AskerOfTrace(mode), func, args, kwargs, result)
 
 
+def assume_copied(mode: FakeMode, function: str, args: Sequence[Any], result: Any) -> None:
+    """For graphs that do not run as they are written: where data decide whether a function copies its argument or gives it,
+    PyTorch's rule takes it for a copy, and so do its compilers. That becomes an assumption, checked when the graph runs."""
+    argument = args[0] if args and function in _COPY_IF_NEEDED else None
+    if not isinstance(argument, FakeTensor) or not isinstance(result, FakeTensor) or None not in layout.hints(argument.shape):
+        return
+    if argument.untyped_storage()._cdata != result.untyped_storage()._cdata:
+        sizes, strides = [[_expr(mode, number) for number in numbers] for numbers in (argument.shape, argument.stride())]
+        mode.torch_env.env.assume(~layout.answer(mode.torch_env, "contiguous", sizes, strides), f"{function} copies")
+
+
 def _tensors_in(result: Any) -> list[torch.Tensor]:
     return [item for item in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(item, torch.Tensor)]
 
@@ -64,8 +76,8 @@ def _by_rule(mode: FakeMode, func: Any, facts: OperatorFacts, args: Sequence[Any
         return _expanded(args[0], result)
     if facts.row.lies in _BY_CHANNELS:
         return _with_channels(mode, facts.row.lies, args, result)
-    like_one = facts.row.lies == table.AS_ITS_ARGUMENT and kwargs.get("memory_format") in (None, torch.preserve_format)
-    if not like_one and (not facts.elementwise or facts.is_view or not kwargs.keys() <= _OF_NO_LAYOUT):
+    like_one = is_laid_out_like_its_argument(facts, kwargs)
+    if not like_one and (not facts.elementwise or facts.is_view or not kwargs.keys() <= OF_NO_LAYOUT):
         return result
     if type(result) is tuple and not facts.writes:
         raise _Unknown
@@ -78,7 +90,7 @@ def _by_rule(mode: FakeMode, func: Any, facts: OperatorFacts, args: Sequence[Any
         if any(arg.dim() and not same(arg.stride(0), 1) for arg in tensors) and way_of_elements(func, args, kwargs) is None:
             raise _Unknown
         return result
-    if func is _aten.rsub.Tensor:  # it subtracts the first from the second
+    if subtracts_the_first(func):
         tensors.reverse()
     try:
         if like_one:
@@ -94,7 +106,7 @@ def _by_rule(mode: FakeMode, func: Any, facts: OperatorFacts, args: Sequence[Any
 
 
 def _expanded(tensor: torch.Tensor, result: Any) -> Any:
-    """A new dim of size 1 has the stride that would step over what is inside of it."""
+    """The result of `expand`: in C, a new dim of size 1 has the extent of the dim inside of it for a stride."""
     strides, new = list(result.stride()), result.dim() - tensor.dim()
     if not tensor.dim():
         strides = [0] * new
@@ -124,7 +136,7 @@ def _with_channels(mode: FakeMode, lies: str, args: Sequence[Any], result: Any) 
 
 
 def _in_order(mode: FakeMode, args: Sequence[Any], tensor: FakeTensor, order: Sequence[int] | None) -> FakeTensor:
-    """`order`: of the dims, the innermost first; None of a contiguous tensor."""
+    """The tensor with dense strides in this order of the dims, the innermost first; None: contiguous."""
     strides = _filled(mode, tensor.shape, order or in_line(tensor.dim()))
     return tensor if _same(mode, strides, tensor.stride()) else laid_out(mode, args, tensor, strides)
 
@@ -151,7 +163,7 @@ def _strides(
     tensors: Sequence[torch.Tensor],
     sizes: tuple[Any, ...],
 ) -> tuple[Any, ...] | None:
-    """None where PyTorch's rule is right."""
+    """The strides that C gives to the result of an elementwise operator. Raises _Unknown if it neither sorts nor flattens."""
     shaped = [tensor for tensor in tensors if tensor.dim()]
     plain = _filled(mode, sizes, in_line(len(sizes)))
     of_one_shape = all(_same(mode, tensor.shape, sizes) for tensor in shaped)
@@ -166,7 +178,7 @@ def _strides(
 
 
 def _flattened(mode: FakeMode, operands: Sequence[torch.Tensor], plain: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Of operands of one shape that are gone through as they lie in memory; None where they are not."""
+    """The strides of the result for operands that C flattens (see above); None if it sorts their dims."""
     if all(_lies(mode, tensor, "contiguous") for tensor in operands):
         return plain
     first = operands[0]
@@ -195,28 +207,18 @@ def _is_dense(mode: FakeMode, tensor: torch.Tensor) -> bool:
 
 
 def _sorted_dims(mode: FakeMode, sizes: Sequence[Any], operands: Sequence[Sequence[Any]]) -> list[int]:
-    """Dims from the innermost on, each moved inwards as long as an operand's strides say so."""
-    order = list(in_line(len(sizes)))
-    for start in range(1, len(order)):
-        at = start
-        for inner in range(start - 1, -1, -1):
-            swap = _swaps(mode, order[inner], order[at], sizes, operands)
-            if swap:
-                order[inner], order[at] = order[at], order[inner]
-                at = inner
-            elif swap is False:
-                break
-    return order
+    return sorted_dims(len(sizes), lambda inner, outer, last: _swaps(mode, inner, outer, sizes, operands))
 
 
 def _filled(mode: FakeMode, sizes: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:
-    """The strides of dims without gaps, the innermost first. C lets a dim without elements count as 1 in plain order alone."""
+    """The strides of a tensor without gaps; `order` has the dims, the innermost first. C counts a size of 0 as 1 only in the
+    order of a contiguous tensor."""
     plain = list(order) == list(in_line(len(sizes)))
     return dense_strides(sizes, order, lambda size: plain and _is(mode, "eq", size, 0))
 
 
 def _swaps(mode: FakeMode, inner: int, outer: int, sizes: Sequence[Any], operands: Sequence[Sequence[Any]]) -> bool | None:
-    """Whether two dims are in the wrong order; None where no operand tells."""
+    """Whether two dims are in the wrong order; None if no operand's strides decide it."""
     for strides in operands:
         a, b = strides[inner], strides[outer]
         if _is(mode, "eq", a, 0) or _is(mode, "eq", b, 0):
@@ -233,7 +235,8 @@ def _same(mode: FakeMode, one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _is(mode: FakeMode, relation: str, a: Any, b: Any) -> bool:
-    """Known without asking, or decided, where that is to be asked; else nobody knows."""
+    """Whether a relation ("eq" or "lt") holds. Without a guard if that is possible; else by a guard in a trace that
+    `asks_layout`. Raises _Undecided in other traces."""
     if type(a) is type(b) is int:
         return a == b if relation == "eq" else a < b
     if layout.same(a, b):

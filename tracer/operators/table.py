@@ -1,6 +1,6 @@
-"""What is so of operators of ATen although neither their schemas nor their tags say it. One row an operator; each field says why.
+"""Facts of ATen's operators that neither their schemas nor their tags say: one row for each operator, whose fields give reasons.
 
-Where a probe can tell (`probes`), there is no row. It cannot tell
+There is no row for what a probe finds (`probes`). A probe cannot find these:
   - `layout`: sizes and dims are among the arguments, so that there are no small stand-ins for those of a call, and to run every
     operator at the sizes of every call costs more than it finds.
   - `fails`: the data that make an operator fail are not known, and kernels that do not check theirs would end the process.
@@ -18,7 +18,7 @@ UNTAGGED = "it goes through its operands element by element, and has no tag that
 UNSAID = "its schema does not say so"
 CONSTANTS = "a tensor that is made of a constant is the constant's copy, whose data are known"
 
-# How results lie, of those that `layout` or PyTorch's rule says otherwise, written in symbols.
+# Layouts of results that have a rule of their own (`Row.lies`), so that they can be expressions of symbols.
 AS_ITS_ARGUMENT = "with the strides of its argument, where that has no gaps"
 CHANNELS = "the first result is contiguous, or has its channels last if those of the first argument are"
 BATCH = "the same; contiguous where the first argument is both"
@@ -26,17 +26,18 @@ IN_LINE = "all results are contiguous"
 
 
 class Row(NamedTuple):
-    """The exceptions of one operator. A text is the reason; an empty one: it is no exception."""
+    """The exceptions of one operator. Each text is the reason for an exception; where it is empty, there is none."""
 
-    layout: str = ""  # its results are laid out as it says itself: it is run, on zeros
-    most: int = MOST_ELEMENTS  # of an argument, for it to be run
+    layout: str = ""  # the strides of its results are found by running it on zeros
+    most: int = MOST_ELEMENTS  # it is not run if an argument has more elements
     contiguous_too: bool = False  # it is run for contiguous arguments, too
-    lies: str = ""
+    lies: str = ""  # one of the four layouts above
+    kernels: str = ""  # the C++ that chooses one by sizes: whichever it is, contiguous arguments give a contiguous result
     fails: str = ""  # what of its data makes it raise when the graph runs
     elementwise: str = ""
     statistics: str = ""  # it updates `running_mean` and `running_var`
     writes: str = ""
-    lifts: str = ""  # what its results are does not follow from metadata alone
+    lifts: str = ""  # its results do not follow from metadata alone
 
 
 NO_ROW = Row()
@@ -78,7 +79,7 @@ ROWS: dict[str, Row] = {
     "cholesky": Row(fails="a matrix that is not positive-definite"),
     "cholesky_inverse": Row(fails="a singular matrix"),
     "complex": Row(layout=SMALL_DIMS),
-    "convolution": Row(layout=SMALL_DIMS, most=2**16),
+    "convolution": Row(layout=SMALL_DIMS, most=2**16, kernels="ATen/native/Convolution.cpp"),
     "cudnn_batch_norm": Row(statistics=UNSAID),
     "diag_embed": Row(layout=SMALL_DIMS, contiguous_too=True),
     "empty_like": Row(lies=AS_ITS_ARGUMENT),

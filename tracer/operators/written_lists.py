@@ -1,8 +1,8 @@
 """Operators that write to several lists of tensors, as the fused optimizers do.
 
 torch's functionalization takes an empty list for one of plain tensors, and refuses to write to it beside the others; some of
-these operators have no rule for fake tensors either. The operator that gives new tensors has no such trouble; what it gives is
-written where it belongs.
+these operators have no rule for fake tensors either. The operator that returns new tensors has neither problem, so the graph
+calls that one and copies its results into the lists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tracer.operators.facts import argument, gives_something, writes, written_li
 
 
 def write_results_of_functional_operators(graph: fx.Graph) -> None:
-    """Rewrites the operators of a graph that write to several lists, and give nothing else."""
+    """Rewrites the operators of a graph that write to several lists and have no other result."""
     for node in graph.nodes:
         functional = _functional(node.target) if node.op == "call_function" else None
         lists = [argument(place, node.args, node.kwargs) for place in written_lists(node.target)] if functional else []
@@ -28,7 +28,7 @@ def write_results_of_functional_operators(graph: fx.Graph) -> None:
 
 
 def _functional(target: Any) -> Any:
-    """ATen's `_fused_adam` of torch's `_fused_adam_`, which gives nothing; None for what there is not."""
+    """The operator of ATen that returns what `target` writes: `_fused_adam` for torch's `_fused_adam_`; None if there is none."""
     name = getattr(target, "__name__", "")
     if getattr(torch, name, None) is not target or not writes(target, {}) or gives_something(target):
         return None

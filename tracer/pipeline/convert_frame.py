@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
 import time
@@ -13,13 +14,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapes import emission
-from tracer import _C, config, errors, graph_breaks, guards, logs, metrics
+from tracer import _C, config, errors, graph_breaks, logs, metrics
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
+from tracer.forwarding import names_of_args
 from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
 from tracer.graph_breaks import unsupported
+from tracer.guards.code import fetchable
+from tracer.guards.identity import TypeMatch
+from tracer.guards.manager import CheckFunctionManager
+from tracer.guards.reading import argument_slots
 from tracer.interpreter.loops import step_before_loop, step_of_first_call
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
@@ -27,12 +33,13 @@ from tracer.metrics import counters
 from tracer.pipeline.trace_guards import guards_of
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import recorded
-from tracer.protocol.variable import ObservedException
+from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.runtime import log_texts
 from tracer.runtime.frame_state import DynamismPolicy
 from tracer.runtime.guarded_code import GuardedCode, make_entry
 from tracer.runtime.time_limit import TimeLimit
-from tracer.sources import CellSource, LocalSource
+from tracer.sources.roots import CellSource, LocalSource
+from tracer.variables.containers.call_form import ArgumentsVariable, CallForm, Keywords
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.python_functions import CellVariable, cell_of, instead_of
 from tracer.variables.iteration import IteratorVariable
@@ -114,7 +121,8 @@ class FrameConversion:
                 continue
             except errors.Unsupported as error:
                 break_at = self._next_break(trace, error, break_at)
-                broke_here = trace.frame is not None and trace.frame.step == break_at
+                steps = (error.break_step, None if trace.frame is None else trace.frame.step)
+                broke_here = break_at is not None and break_at in steps
                 self.calls_instead = error.calls_instead if broke_here else None
                 self.relies_on = error.relies_on if broke_here else ()
                 reason = error
@@ -137,7 +145,7 @@ class FrameConversion:
             trace = current()
             return None if trace is None else trace.location()
 
-        always = config.specialize_zero_one == "always"
+        always = declared is None and config.specialize_zero_one == "always"
         places = frozenset() if declared is None else declared.domain.places
         policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes)
         world = FakeWorld(
@@ -152,7 +160,7 @@ class FrameConversion:
         if declared is not None:
             trace.output.declare_sizes(declared.domain, declared.sizes())
             for each in declared.ints.values():
-                trace.guard(guards.TypeMatch(each.source, int))
+                trace.guard(TypeMatch(each.source, int))
         return trace
 
     def _run(self, trace: Trace, root: InstructionTranslator, builder: OutputCodeBuilder) -> Any:
@@ -215,7 +223,9 @@ class FrameConversion:
         if metrics.listeners:
             code = None if trace.frame is None else trace.frame.frames()[0].code
             about = {"state": self.region, "code": code, "error": error}
-            metrics.notify(metrics.Event("break", self.region.name, str(error.where or ""), str(error), 0.0, about))
+            metrics.notify(
+                metrics.Event("break", self.region.name, str(error.where or ""), str(error), 0.0, about, reason=error.id)
+            )
         counters["graph_break"][error.id] += 1
         logs.emit("graph_breaks", lambda: log_texts.graph_break(error))
         if self.region.on_break is not None:
@@ -254,10 +264,10 @@ class FrameConversion:
                 compiled = restoring_state(compiled)
             if trace.overrides.met_subclass:
                 compiled = on_plain_tensors(compiled)
-        fetched = guards.fetchable(trace.output.guards, [item.source for item in inputs], function.__code__, function.__globals__)
+        fetched = fetchable(trace.output.guards, [item.source for item in inputs], function.__code__, function.__globals__)
         result = builder.build(body, graph_name, compiled, inputs, fetched if compiled is not None else ())
         if trace.effects or trace.effects.draws:
-            logs.emit("side_effects", lambda: log_texts.side_effects(function.__code__, trace.effects.told()))
+            logs.emit("side_effects", lambda: log_texts.side_effects(function.__code__, trace.effects.descriptions()))
         logs.emit("bytecode", lambda: log_texts.bytecode("ORIGINAL BYTECODE", function.__code__))
         logs.emit("bytecode", lambda: log_texts.bytecode("MODIFIED BYTECODE", result.code))
         return self._make_entry(trace, result, gm, graph_name)
@@ -307,7 +317,7 @@ class FrameConversion:
         shape_texts = env.produce_guards(prune=config.prune_guards)
         all_guards = guards_of(trace, function.__code__, self.snapshot, shape_texts)
         fetched = () if output is None else output.fetched
-        manager = guards.CheckFunctionManager(all_guards, function.__code__, function.__globals__, fetched=fetched)
+        manager = CheckFunctionManager(all_guards, function.__code__, function.__globals__, fetched=fetched)
         guarded = GuardedCode(
             None if output is None else output.code,
             manager,
@@ -368,9 +378,10 @@ def _moved_half_way_out(trace: Trace) -> Trace:
 def root_frame(trace: Trace, function: types.FunctionType, args: tuple[Any, ...]) -> InstructionTranslator:
     """The translator of the frame itself. An argument is wrapped when it is first read."""
     code = function.__code__
-    slots = guards.argument_slots(code)
+    slots = argument_slots(code)
     trace.builder.arguments = args
     locals_: dict[str, Any] = {name: Unwrapped(value, LocalSource(name)) for name, value in zip(slots, args)}
+    locals_ |= _call_form_of(trace, function, dict(zip(slots, args)))
     cells: dict[str, CellVariable] = {}
     for name, cell in zip(code.co_freevars, function.__closure__ or ()):
         source = CellSource(name)
@@ -378,6 +389,25 @@ def root_frame(trace: Trace, function: types.FunctionType, args: tuple[Any, ...]
     for name in code.co_cellvars:
         cells[name] = CellVariable(locals_.pop(name, None))
     return InstructionTranslator(trace, code, function.__globals__, locals_, cells)
+
+
+def _call_form_of(trace: Trace, function: types.FunctionType, slots: dict[str, Any]) -> dict[str, VariableTracker]:
+    """The tracked *args and **kwargs of a function that takes **kwargs."""
+    flags = function.__code__.co_flags
+    if not flags & inspect.CO_VARKEYWORDS:
+        return {}
+    *others, keywords = slots
+    more = others[-1] if flags & inspect.CO_VARARGS else None
+    places = None if more is None else LocalSource(more), LocalSource(keywords)
+    args, kwargs = () if more is None else slots[more], slots[keywords]
+    names = names_of_args(function, slots)
+    form = CallForm(args, kwargs, places, names, slots, trace.location, trace.policy.is_declared)
+    trace.begin_call(form)
+    made = DictVariable(Keywords(form, dict(kwargs), places[1]), places[1])
+    tracked: dict[str, VariableTracker] = {keywords: trace.builder.remember(kwargs, made)}
+    if more is not None:
+        tracked[more] = trace.builder.remember(args, ArgumentsVariable(form, source=places[0]))
+    return tracked
 
 
 def without_hook(compiled: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,11 +8,19 @@ from types import CodeType
 from typing import Any
 
 from shapes import GuardText
-from tracer import guards, user_marks
+from tracer import user_marks
+from tracer.guards.base import Guard
+from tracer.guards.identity import Distinct, TypeMatch
 from tracer.guards.reading import argument_slots
+from tracer.guards.shapes import ShapeGuards, ShapeLine
+from tracer.guards.state import GlobalStateMatch
+from tracer.guards.tensors import MarksMatch
+from tracer.guards.unchanged import Unchanged
 from tracer.interpreter.trace import Trace
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ArrayTensorSource, LocalSource, ObjectSource, Source
+from tracer.sources.base import Source
+from tracer.sources.roots import LocalSource, ObjectSource
+from tracer.sources.tensors import ArrayTensorSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
 from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable
@@ -21,11 +29,12 @@ from tracer.variables.objects.objects import UserObjectVariable
 _CONTAINERS = (ListVariable, DictVariable, UserObjectVariable, StreamVariable, EnumerateStream)
 
 
-def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardText]) -> list[guards.Guard]:
+def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardText]) -> list[Guard]:
     """`code`: of the frame; `snapshot`: torch's global state when the trace began; `shapes`: the emitted shape guards."""
     return [
-        guards.GlobalStateMatch(snapshot),
+        GlobalStateMatch(snapshot),
         *_unchanged_definitions(trace),
+        *_call_form(trace),
         *trace.output.guards,
         *_dim_marks(trace),
         *_distinct_tensors(trace),
@@ -36,14 +45,19 @@ def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardTex
     ]
 
 
-def _distinct_tensors(trace: Trace) -> list[guards.Guard]:
+def _call_form(trace: Trace) -> list[Guard]:
+    """What the program saw of how its arguments were passed."""
+    return [] if trace.call_form is None else list(dict.fromkeys(trace.call_form.all_guards()))
+
+
+def _distinct_tensors(trace: Trace) -> list[Guard]:
     """Inputs that were different tensors must be different tensors."""
     sources = [v.source for v in trace.input_tensors if v.source is not None]
     tensors = [_source_with_identity(source) for source in sources if not isinstance(source.root(), ObjectSource)]
-    return [guards.Distinct(tuple(tensors))] if len(tensors) > 1 else []
+    return [Distinct(tuple(tensors))] if len(tensors) > 1 else []
 
 
-def _distinct_containers(trace: Trace, code: CodeType) -> list[guards.Guard]:
+def _distinct_containers(trace: Trace, code: CodeType) -> list[Guard]:
     """A container or object that the trace changed must be another object than those that it could alias: all of the same class.
     The dict of **kwargs is made by the call, so it aliases none."""
     made = LocalSource(argument_slots(code)[-1]) if code.co_flags & inspect.CO_VARKEYWORDS else None
@@ -56,17 +70,17 @@ def _distinct_containers(trace: Trace, code: CodeType) -> list[guards.Guard]:
     if not changed:
         return []
     existing = sources(trace.builder.existing())
-    classes = {guard.source: guard.cls for guard in trace.output.guards if type(guard) is guards.TypeMatch}
+    classes = {guard.source: guard.cls for guard in trace.output.guards if type(guard) is TypeMatch}
     groups = [
         tuple([source for source in existing if cls is None or classes.get(source) in (None, cls)])
         for cls in dict.fromkeys(classes.get(source) for source in changed)
     ]
-    return [guards.Distinct(group) for group in groups if len(group) > 1]
+    return [Distinct(group) for group in groups if len(group) > 1]
 
 
-def _distinct_keys(trace: Trace) -> list[guards.Guard]:
+def _distinct_keys(trace: Trace) -> list[Guard]:
     """Keys that are compared by identity must be different objects where a lookup took them for different keys."""
-    return [guards.Distinct(sources) for sources in trace.hashed.apart(trace.builder.is_by_identity)]
+    return [Distinct(sources) for sources in trace.hashed.apart(trace.builder.is_by_identity)]
 
 
 def _source_with_identity(source: Source) -> Any:
@@ -74,20 +88,20 @@ def _source_with_identity(source: Source) -> Any:
     return source.base if isinstance(source, ArrayTensorSource) else source
 
 
-def _unchanged_definitions(trace: Trace) -> list[guards.Guard]:
+def _unchanged_definitions(trace: Trace) -> list[Guard]:
     """Classes and functions that the trace relied on must be unchanged."""
     found = trace.findings
     noted = found.classes or found.functions or found.asked or found.of_process
-    return [guards.Unchanged.of(found)] if noted else []
+    return [Unchanged.of(found)] if noted else []
 
 
-def _dim_marks(trace: Trace) -> list[guards.Guard]:
+def _dim_marks(trace: Trace) -> list[Guard]:
     """The inputs must have the same marks on their dims."""
     if not trace.marks:
         return []
-    return [guards.MarksMatch.of(user_marks.DIMS, trace.marks, user_marks.changes, trace.marks_counted)]
+    return [MarksMatch.of(user_marks.DIMS, trace.marks, user_marks.changes, trace.marks_counted)]
 
 
-def _shape_guards(texts: list[GuardText]) -> list[guards.Guard]:
-    lines = [guards.ShapeLine.of(text.executable, text.recorded, text.where) for text in texts]
-    return [guards.ShapeGuards(tuple(lines))] if lines else []
+def _shape_guards(texts: list[GuardText]) -> list[Guard]:
+    lines = [ShapeLine.of(text.executable, text.recorded, text.where) for text in texts]
+    return [ShapeGuards(tuple(lines))] if lines else []

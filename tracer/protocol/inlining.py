@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import user_marks
-from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource
 from tracer.sources.reading import codes_in
+from tracer.sources.roots import BuiltinSource, ModuleGlobalsSource, ObjectSource
 
 if TYPE_CHECKING:
-    from tracer.guards import Guard
+    from tracer.guards.base import Guard
 
 # Modules whose functions are never traced through, as the tracer could not replay their side effects.
 _OPAQUE_MODULES = (
@@ -77,7 +77,15 @@ def allows_inlining(function: Any) -> bool:
     value = getattr(function, "value", None)
     if value is not None and user_marks.is_opaque(value):
         return False
-    return function.code in _transparent_codes or not is_opaque_module(function.globals.get("__name__"))
+    module = function.globals.get("__name__")
+    if function.code in _transparent_codes or (module, function.code.co_qualname) in _CALLERS:
+        return True
+    return not is_opaque_module(module)
+
+
+# What torch.compile puts around a function that it would not trace by itself: a frame that only calls it. By name, since the
+# module is loaded only where torch.compile was called.
+_CALLERS = frozenset((("torch._dynamo.external_utils", "wrap_inline.<locals>.inner"),))
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from tracer.protocol.variable import VariableTracker
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 
 class Unwrapped:

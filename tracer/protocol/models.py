@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracer.graph_breaks import unsupported
-from tracer.guards import LIBRARY_VALUES
+from tracer.guards.constants import LIBRARY_VALUES
 from tracer.operators.graph_functions import graph_operations
 from tracer.protocol.inlining import is_disabled_by_torch
 from tracer.protocol.variable import Model
@@ -26,8 +26,10 @@ _M = TypeVar("_M", bound=Model)
 
 
 class Models:
-    """A registry from a Python object (a function, a type, a method name) to the function that models it. `base` is searched
-    for keys that it lacks."""
+    """A registry from a Python object (a function, a type, a method name) to the function that models it.
+
+    `what` says in error messages what the keys are. A key that this registry lacks is looked up in `base`, as a class looks up
+    a method in its base."""
 
     def __init__(self, what: str, base: Models | None = None) -> None:
         self.what = what
@@ -37,7 +39,7 @@ class Models:
 
     def __call__(self, *keys: Any) -> Callable[[_M], _M]:
         def register(model: _M) -> _M:
-            for key in dict.fromkeys(keys):
+            for key in dict.fromkeys(keys):  # a function may have several names, in modules of torch for one
                 if key in self.table:
                     raise ValueError(f"two models for {self.what} {key!r}")
                 self.table[key] = model
@@ -47,7 +49,7 @@ class Models:
 
     def of_plain_tensors(self, *keys: Any) -> Callable[[_M], _M]:
         """Registers a model that does more with tensors than call operations of the graph. That may be wrong for tensors with
-        their own `__torch_dispatch__`, so those break the graph."""
+        their own `__torch_dispatch__`, so a call with one among its arguments breaks the graph."""
 
         def register(model: _M) -> _M:
             self._of_plain_tensors.add(model)
@@ -56,11 +58,13 @@ class Models:
         return register
 
     def is_of_plain_tensors(self, model: Model) -> bool:
+        """Whether a model was registered by `of_plain_tensors`."""
         return model in self._of_plain_tensors
 
     def get(self, key: Any) -> Model | None:
+        """The model of a key, or None. It runs no code of the program: no `__hash__` of a metaclass."""
         if isinstance(key, type) and type(key).__hash__ is not type.__hash__:
-            return None  # its hash would run Python code
+            return None
         try:
             model = self.table.get(key)
         except TypeError:  # unhashable callables have no model
@@ -88,7 +92,9 @@ def foldable(*functions: Any) -> None:
 
 
 def model_of(function: Any) -> Model | None:
-    """The model of a callable. It is called with (tx, *tracked args, **tracked kwargs) and returns a tracked value."""
+    """The model of a callable, or None. It is called with (tx, *tracked args, **tracked kwargs) and returns a tracked value.
+
+    A function that torch has disabled for compilers has the model of the function that it wraps, or one that breaks the graph."""
     model = models.get(function)
     if model is not None or not isinstance(function, types.FunctionType):
         return model
@@ -105,16 +111,19 @@ def is_of_plain_tensors(model: Model) -> bool:
 
 
 def code_model_of(function: Any) -> Model | None:
-    """The model of a function that a library function returned."""
+    """The model of a function that a library function returned, such as what `torch.vmap` gives; all of them share their code."""
     return code_models.table.get(function.__code__) if isinstance(function, types.FunctionType) else None
 
 
 def _disabled(tx: Tracer, *args: Any, **kwargs: Any) -> Any:
+    """The model of a function that torch has disabled for compilers: it breaks the graph."""
     unsupported("disabled-function", function="a function of torch that compilers are told to leave alone")
 
 
 @functools.cache
 def _named_modules() -> frozenset[str]:
+    """All prefixes of the names in `named_models`. The module of a function is among them if the function may have such a model;
+    a name alone does not tell where its module ends and its qualname begins."""
     parts = [name.split(".") for name in named_models.table]
     return frozenset(".".join(names[:count]) for names in parts for count in range(1, len(names)))
 
@@ -125,12 +134,14 @@ def is_in_graph(function: Any) -> bool:
 
 
 def is_foldable(function: Any) -> bool:
+    """Whether a call with constant arguments may be made while tracing: its result depends on nothing else."""
     if id(function) in _foldable:
         return True
     owner = getattr(function, "__self__", None)
     if any(owner is cls for cls in LIBRARY_VALUES):
-        return function.__name__ in _MAKING_VALUES
+        return function.__name__ in _PURE_CONSTRUCTORS
     return any(owner is cls for cls in (int, float, str, bytes, dict))
 
 
-_MAKING_VALUES = ("fromisoformat", "fromordinal", "fromisocalendar", "combine")  # the others read the clock or the time zone
+# Class methods of date, time and the like. The others, such as `now` and `fromtimestamp`, read the clock or the time zone.
+_PURE_CONSTRUCTORS = ("fromisoformat", "fromordinal", "fromisocalendar", "combine")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from tracer.sources import SourceCodegen
+from tracer.sources.base import SourceCodegen
 
 if TYPE_CHECKING:
     import types
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tracer.bytecode import Assembler, Instruction, Label, Program
     from tracer.effects.log import Effects
     from tracer.graph.output_graph import OutputGraph
-    from tracer.guards import Guard
+    from tracer.guards.base import Guard
     from tracer.interpreter.callers import Callers
     from tracer.interpreter.trace import Trace
     from tracer.locations import UserLocation
     from tracer.protocol.lazy import Unwrapped
     from tracer.protocol.variable import ObservedException, VariableTracker
-    from tracer.sources import Source
+    from tracer.sources.base import Source
     from tracer.variables.classes.classes import ClassVariable
     from tracer.variables.containers.dicts import DictVariable
     from tracer.variables.containers.lists import NamedTupleVariable, TupleVariable

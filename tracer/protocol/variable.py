@@ -15,7 +15,7 @@ from tracer.protocol.lookups import defines, type_name
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 
 class ObservedException(Exception):
@@ -36,7 +36,9 @@ class VariableTracker:
     # -- what it is ----------------------------------------------------------------------------------------------
 
     def python_type(self) -> type:
-        unsupported("unknown-type", value=self.describe())
+        """The exact type: the field `cls`, in families whose values are of several types."""
+        cls: type | None = getattr(self, "cls", None)
+        return unsupported("unknown-type", value=self.describe()) if cls is None else cls
 
     def is_constant(self) -> bool:
         """Whether `constant()` returns the Python value, which is then fixed by the guards of this trace."""
@@ -119,7 +121,11 @@ class VariableTracker:
         return None
 
     def truth(self, tx: Tracer) -> bool:
-        unsupported("unsupported-truth", value=self.describe())
+        """bool(self). What has neither `__bool__` nor `__len__` is true."""
+        cls = self.python_type()
+        if defines(cls, "__bool__") or defines(cls, "__len__"):
+            unsupported("unsupported-truth", value=self.describe())
+        return True
 
     # -- containers and iteration --------------------------------------------------------------------------------
 
@@ -190,6 +196,26 @@ class VariableTracker:
     def holdings(self) -> Iterable[Any]:
         """Like `children`, with the `Unwrapped` items that have not been read yet."""
         return self.children()
+
+
+class RealObjectVariable(VariableTracker):
+    """An object of the process that is known by its identity: a class, a module, a function written in C."""
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def identity(self) -> Any:
+        return self.value
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.value
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        cg.load_object(self.value)
 
 
 class NullVariable(VariableTracker):

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer.guards import Guard, GuardFailure, ShapeLine, TensorMatch, argument_slots
+from tracer.guards.base import Guard
+from tracer.guards.manager import GuardFailure
+from tracer.guards.shapes import ShapeLine
+from tracer.guards.tensors import TensorMatch
 from tracer.locations import UserLocation
-from tracer.metrics import Event
+from tracer.metrics import Event, Input
 from tracer.runtime import log_texts
-from tracer.sources import ItemSource, LocalSource, Source
+from tracer.runtime.events import leaves, source_at
+from tracer.sources.base import Source
+from tracer.sources.containers import ItemSource
+from tracer.sources.roots import ArgumentSource, LocalSource
 from tracer.sources.tensors import TensorSizeSource
 
 if TYPE_CHECKING:
@@ -20,13 +26,11 @@ if TYPE_CHECKING:
     from tracer.runtime.region_state import RegionState
 
 MOST_GUARDS = 4000  # of one entry; further ones are only counted
-MOST_LEAVES = 64  # tensors and ints of one call whose sizes are noted
 LONGEST = 20_000  # characters of a text from the program, such as an error message
-DEEPEST = 4  # nested containers
 
 MAKING = ("compile", "merge", "load")  # events that make an entry
 Path = tuple[Any, ...]
-Sizes = tuple[tuple[Path, Any], ...]  # (path of a tensor, its shape), or (path of an int, the int)
+Sizes = tuple[Input | tuple[Path, Any], ...]  # inputs, or (path of a tensor, its shape), or (path of an int, the int)
 
 
 def is_root(state: RegionState, code: types.CodeType) -> bool:
@@ -49,45 +53,25 @@ def place(where: UserLocation | None) -> dict[str, Any] | None:
 # -- calls --------------------------------------------------------------------------------------------------------
 
 
-def sizes_of(names: Iterable[str], args: Iterable[Any]) -> Sizes:
-    """The shapes of the tensors, and the ints, in the named argument slots of a call, also inside containers."""
-    found: list[tuple[Path, Any]] = []
+def sizes_of(code: types.CodeType, args: tuple[Any, ...]) -> Sizes:
+    """The shapes of the tensors, and the ints, in the argument slots of a call; see `events.leaves`."""
     with torch._C.DisableTorchFunction():
-        for name, value in zip(names, args):
-            _leaves((name,), value, found)
-    return tuple(found)
+        found = leaves(code, args)
+        return tuple([(path, value if type(value) is int else tuple(value.shape)) for path, value in found])
 
 
-def _leaves(path: Path, value: Any, found: list[tuple[Path, Any]]) -> None:
-    cls = type(value)
-    if cls is torch.Tensor:
-        if value.layout is torch.strided and len(found) < MOST_LEAVES:
-            found.append((path, tuple(value.shape)))
-    elif cls is int:
-        if len(found) < MOST_LEAVES:
-            found.append((path, value))
-    elif len(path) > DEEPEST:
-        return
-    elif cls is list or cls is tuple:
-        for index, item in enumerate(value[:MOST_LEAVES]):
-            _leaves((*path, index), item, found)
-    elif cls is dict and len(value) <= MOST_LEAVES:
-        for key, item in list(value.items()):
-            if type(key) is str or type(key) is int:
-                _leaves((*path, key), item, found)
-
-
-def sizes_by_name(sizes: Sizes) -> dict[str, int]:
+def sizes_by_name(sizes: Iterable[Input | tuple[Path, Any]]) -> dict[str, int]:
     """name that guards have for a size or int, as `L['x'].size()[0]` -> its value."""
     named: dict[str, int] = {}
-    for path, value in sizes:
-        source: Source = LocalSource(path[0])
-        for key in path[1:]:
-            source = ItemSource(source, key)
-        if type(value) is int:
-            named[source.name] = value
+    for each in sizes:
+        if isinstance(each, Input):
+            name, value = each.name, each.shape if each.value is None else each.value
         else:
-            named.update((TensorSizeSource(source, dim).name, int(size)) for dim, size in enumerate(value))
+            name, value = source_at(each[0]).name, each[1]
+        if isinstance(value, int):
+            named[name] = value
+        else:
+            named.update((f"{name}.size()[{dim}]", int(size)) for dim, size in enumerate(value or ()))
     return named
 
 
@@ -100,9 +84,12 @@ def record_of(event: Event) -> dict[str, Any]:
     record: dict[str, Any] = {"kind": event.kind, "region": event.region, "frame": frame_of(code)}
     if event.detail:
         record["detail"] = event.detail[:LONGEST]
-    args = event.about.get("args")
-    if args is not None and code is not None:
-        record["sizes"] = sizes_by_name(sizes_of(argument_slots(code), args))
+    for name in ("reason", "policy"):
+        if getattr(event, name):
+            record[name] = getattr(event, name)
+    if event.inputs:
+        record["sizes"] = sizes_by_name(event.inputs)
+        record["dtypes"] = {each.name: each.dtype for each in event.inputs}
     error = event.about.get("error")
     if error is not None:
         record["reason"] = _reason(error)
@@ -185,4 +172,4 @@ def _is_no_argument(source: Source) -> bool:
     """Whether a tensor is neither an argument nor in a container that is one."""
     while isinstance(source, ItemSource) and source.base is not None:
         source = source.base
-    return not isinstance(source, LocalSource)
+    return not isinstance(source, (LocalSource, ArgumentSource))

@@ -14,6 +14,7 @@ from tracer.report.findings import Entry, Findings, Function, Part, Record, by_r
 from tracer.report.records import read
 from tracer.report.shape_space import picture, short, words
 from tracer.report.timeline import duration, timeline
+from tracer.whole_files import write_whole
 
 _HERE = Path(__file__).parent
 _MOST_WITHOUT_SEARCH = 12  # functions; a longer list has a search field
@@ -24,9 +25,10 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 def write(directory: str | os.PathLike[str], target: str | os.PathLike[str] | None = None) -> Path:
-    """Makes the page of a recording, by default `report.html` in it; returns its path. UserError where nothing was recorded."""
+    """Makes the page of a recording, by default `report.html` in it; returns its path. UserError where nothing was recorded, or
+    where it cannot be written."""
     path = Path(directory) / "report.html" if target is None else Path(target)
-    path.write_text(page(gather(read(directory))), encoding="utf-8")
+    write_whole(path, page(gather(read(directory))).encode())
     return path
 
 

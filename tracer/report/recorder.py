@@ -19,14 +19,13 @@ import time
 import types
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tracer import metrics
-from tracer.guards import argument_slots
 from tracer.metrics import Event
 from tracer.report import contents
 from tracer.report.records import SUFFIX, VERSION
@@ -94,21 +93,20 @@ class Recorder:
 
     def _record_event(self, event: Event) -> None:
         state, code = event.about.get("state"), event.about.get("code")
-        if event.kind == "limit" and not event.detail:
+        if event.about.get("reported"):
             return  # the limit was reported before, and the miss has a record
         if event.kind == "miss" and code is not None:
             line = code.co_filename, code.co_firstlineno
             self._misses[line] += 1
             if self._misses[line] > MOST_MISSES:
-                sizes = contents.sizes_of(argument_slots(code), event.about["args"])
-                return self._count((0, self._number(state)), code, sizes)
+                return self._count((0, self._number(state)), code, event.inputs)
         record = contents.record_of(event)
         if state is not None:
             record["region_number"] = self._number(state)
         entry = event.about.get("entry")
         if entry is not None:
             record["entry"] = self._number(entry.guarded_code.manager)
-        record["thread"] = threading.current_thread().name
+        record["thread"] = event.thread
         self._write(record)
 
     def _number(self, thing: Any) -> int:
@@ -123,19 +121,18 @@ class Recorder:
         check_fn: Callable[..., Any] = guarded.check_fn
         if not contents.is_root(state, code):
             return check_fn
-        number, names = self._number(guarded.manager), argument_slots(code)
+        number = self._number(guarded.manager)
 
         def watched(*slots: Any) -> Any:
             found = check_fn(*slots)
             if (found is True or type(found) is tuple) and not self._ended:
-                self._end_on_error(self._count_hit, number, code, names, slots)
+                self._end_on_error(self._count_hit, number, code, slots)
             return found
 
         return watched
 
-    def _count_hit(self, number: int, code: types.CodeType, names: Sequence[str], slots: tuple[Any, ...]) -> None:
-        sizes = contents.sizes_of(names, slots)
-        self._count((number, 0), code, sizes)
+    def _count_hit(self, number: int, code: types.CodeType, slots: tuple[Any, ...]) -> None:
+        self._count((number, 0), code, contents.sizes_of(code, slots))
 
     def _count(self, key: tuple[int, int], code: types.CodeType, sizes: contents.Sizes) -> None:
         """Counts a call. `key`: the number of the entry that served it, 0 if none did, and the number of the region."""

@@ -10,17 +10,20 @@ import contextlib
 import copy
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import torch
 
 from tracer import _C
 from tracer.errors import UserError
-from tracer.forwarding import NAMED_BY
-from tracer.guards import argument_slots
-from tracer.sources import AttrSource, ItemSource, LocalSource, Source
+from tracer.forwarding import functions_naming, names_of_args
+from tracer.guards.reading import argument_slots
+from tracer.sources.attributes import AttrSource
+from tracer.sources.base import Source
+from tracer.sources.containers import ItemSource
 from tracer.sources.reading import instance_dict, type_dict, type_lookup, type_mro
+from tracer.sources.roots import ArgumentSource, LocalSource
 
 Path = tuple[Any, ...]  # the name of a parameter, then keys, and `Attribute`s
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules")  # in the order in which nn.Module.__getattr__ looks a name up
@@ -54,33 +57,54 @@ def parse_path(text: str) -> Path:
     return (node.id, *reversed(keys))
 
 
-def path_from_slot(code: types.CodeType, slots: Mapping[str, Any], path: Path) -> Path:
+def path_from_slot(function: types.FunctionType, slots: Mapping[str, Any], path: Path) -> Path:
     """The path that begins at an argument slot of the frame, where an argument may be an item of `*args` or `**kwargs`.
     Empty if the call leaves the argument out."""
     name, *keys = path
     if name in slots:
         return path
+    code = function.__code__
     others = argument_slots(code)[-1] if code.co_flags & 0x08 else None  # CO_VARKEYWORDS
     if others is not None and name in slots[others]:
         return others, *path
-    if code in NAMED_BY:
-        first, more, _ = slots
-        for function in NAMED_BY[code](slots[first]):
-            names = argument_slots(function.__code__)[: function.__code__.co_argcount]
-            if name in names:
-                index = names.index(name) - 1
-                if index >= len(slots[more]):
-                    return ()
-                return (first, *keys) if index < 0 else (more, index, *keys)
+    names = names_of_args(function, slots)
+    if name in names:
+        index, more = names.index(name), argument_slots(code)[-2]
+        return (more, index, *keys) if index < len(slots[more]) else ()
+    for named in functions_naming(function, slots):
+        parameters = named.__code__.co_varnames[: named.__code__.co_argcount]
+        if name in parameters[: code.co_argcount]:
+            return argument_slots(code)[parameters.index(name)], *keys
+        if name in argument_slots(named.__code__):
+            return ()
     raise UserError(f"{code.co_qualname} has no argument {name!r}", hint=f"it has {', '.join(slots) or 'none'}.")
 
 
-def follow(code: types.CodeType, slots: Mapping[str, Any], path: Path) -> tuple[Any, Source]:
+def argument_sources(function: types.FunctionType, slots: Mapping[str, Any]) -> Iterator[tuple[Source, Any]]:
+    """The arguments of a call, each with its source: those in *args and **kwargs one by one where their parameters are known."""
+    names = names_of_args(function, slots)
+    if not names:
+        yield from ((LocalSource(name), value) for name, value in slots.items())
+        return
+    *own, more, others = slots
+    yield from ((LocalSource(name), slots[name]) for name in own)
+    for index, value in enumerate(slots[more]):
+        name = names[index] if index < len(names) else None
+        yield ItemSource(LocalSource(more), index) if name is None else ArgumentSource(name, index, more, others), value
+    for key, value in slots[others].items():
+        passed = ArgumentSource(key, names.index(key), more, others) if key in names else ItemSource(LocalSource(others), key)
+        yield passed, value
+
+
+def follow(function: types.FunctionType, slots: Mapping[str, Any], path: Path) -> tuple[Any, Source]:
     """The value at a path, and its source. A path that leads through None gives None."""
-    name, *keys = path_from_slot(code, slots, path) or (None,)
+    name, *keys = path_from_slot(function, slots, path) or (None,)
     if name is None:
         return None, LocalSource(str(path[0]))
     value, source = slots[name], cast(Source, LocalSource(name))
+    names = names_of_args(function, slots)
+    if path[0] in names and path[0] not in slots:
+        value, source, keys = value[keys[0]], ArgumentSource(path[0], names.index(path[0]), *list(slots)[-2:]), keys[1:]
     for key in keys:
         if value is None:
             break
@@ -185,4 +209,4 @@ def _copy_without_init(owner: Any, path: Path) -> Any:
     return copied
 
 
-__all__ = ["Attribute", "Path", "follow", "parse_path", "path_from_slot", "path_text", "replaced_at"]
+__all__ = ["Attribute", "Path", "argument_sources", "follow", "parse_path", "path_from_slot", "path_text", "replaced_at"]

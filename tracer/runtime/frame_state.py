@@ -7,17 +7,19 @@ import dataclasses
 import math
 import weakref
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 
 from shapes import DimConstraint, DimPolicy, Past, SizeHistory
 from tracer import config
-from tracer.sources import AttrSource, ItemSource, Source
-from tracer.sources.base import RootSource
+from tracer.operators.layout import stride_terms
+from tracer.sources.attributes import AttrSource
+from tracer.sources.base import RootSource, Source
+from tracer.sources.containers import ItemSource
 from tracer.sources.reading import type_dict
-from tracer.sources.tensors import TensorSizeSource
+from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 from tracer.user_marks import DimMark, dim_marks
 
 _class_name = type.__dict__["__qualname__"].__get__  # whatever a metaclass defines
@@ -47,7 +49,7 @@ class DynamismPolicy:
         self,
         history: SizeHistory,
         dynamic: bool | None,
-        declared: Container[str] = (),
+        declared: Collection[str] = (),
         classes: dict[tuple[str, str], weakref.ref[type] | None] | None = None,
     ) -> None:
         """`declared`: the names of the sizes and ints that the user declared, which are always symbols.
@@ -57,7 +59,12 @@ class DynamismPolicy:
         self.dynamic = dynamic
         self.declared = declared
         self._dims: dict[str, tuple[list[DimPolicy], list[DimConstraint | None]]] = {}
+        self._strides: dict[str, list[DimPolicy]] = {}
         self._scalars: dict[str, bool] = {}
+
+    def is_declared(self, source: Source) -> bool:
+        """Whether the user declared a size or an int at a source or below it."""
+        return any(name.startswith(source.name) for name in self.declared)
 
     def class_varies(self, cls: type) -> bool:
         """Whether an earlier trace met another class of this name: it is probably made anew in each call of a function."""
@@ -78,12 +85,31 @@ class DynamismPolicy:
         return known
 
     def strides(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy] | None:
-        """Policies for the strides of a tensor with declared sizes: at a dim of size 1 no element depends on the stride, so it
-        is a symbol unless it is the contiguous one. None: the strides have no symbols of their own."""
+        """Policies for the strides of a tensor input: DYNAMIC for a symbol, DUCK for one unless sizes say what the stride is, as
+        they do of a contiguous tensor. None: no stride is a symbol."""
+        known = self._strides.get(source.name)
+        if known is None:
+            known = self._strides[source.name] = self._decide_strides(source, tensor)
+        return known if any(policy is not DimPolicy.STATIC for policy in known) else None
+
+    def _decide_strides(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy]:
         sizes: Sequence[int] = tensor.shape
-        if 1 not in sizes or not any(TensorSizeSource(source, dim).name in self.declared for dim in range(len(sizes))):
-            return None
-        return [DimPolicy.DYNAMIC if size == 1 else DimPolicy.STATIC for size in sizes]
+        dims = range(len(sizes))
+        if any(TensorStrideSource(source, dim).name in self.declared for dim in dims):
+            return [DimPolicy.DYNAMIC] * len(sizes)
+        policies = [DimPolicy.STATIC] * len(sizes)
+        if any(TensorSizeSource(source, dim).name in self.declared for dim in dims):
+            policies = [DimPolicy.DUCK if size == 1 else DimPolicy.STATIC for size in sizes]
+        if not self._never_varies(tensor):
+            if self._all_are_dynamic(source):
+                policies = [DimPolicy.DUCK] * len(sizes)
+            varied = strides_that_varied(self.history, source, tensor)
+            for dim in varied if config.automatic_dynamic_shapes else ():
+                policies[dim] = DimPolicy.DYNAMIC
+        for dim, mark in dim_marks(tensor).items():
+            if mark.strides and dim < len(policies):
+                policies[dim] = DimPolicy.DYNAMIC
+        return policies
 
     def _decide_dims(self, source: Source, tensor: torch.Tensor) -> tuple[list[DimPolicy], list[DimConstraint | None]]:
         policies = self._policies_without_marks(source, tensor)
@@ -99,13 +125,19 @@ class DynamismPolicy:
     def _policies_without_marks(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy]:
         sizes: Sequence[Any] = tensor.shape
         static = [DimPolicy.STATIC] * len(sizes)
-        if self.dynamic is False or (isinstance(tensor, torch.nn.Parameter) and config.force_parameter_static_shapes):
+        if self._never_varies(tensor):
             return static
         varying = self.history.policies(source.name, sizes)
-        is_model_buffer = config.force_parameter_static_shapes and _is_buffer(source)
-        if (self.dynamic or not config.assume_static_by_default) and not is_model_buffer:
+        if self._all_are_dynamic(source):
             return [DimPolicy.DUCK] * len(sizes)
         return varying if config.automatic_dynamic_shapes else static
+
+    def _never_varies(self, tensor: torch.Tensor) -> bool:
+        return self.dynamic is False or (isinstance(tensor, torch.nn.Parameter) and config.force_parameter_static_shapes)
+
+    def _all_are_dynamic(self, source: Source) -> bool:
+        is_model_buffer = config.force_parameter_static_shapes and _is_buffer(source)
+        return bool(self.dynamic or not config.assume_static_by_default) and not is_model_buffer
 
     def float_is_dynamic(self, source: Source, value: float) -> bool:
         """Whether a float input is a symbol: it is once it has changed between calls."""
@@ -146,6 +178,19 @@ class DynamismPolicy:
         if data and (self.dynamic or not config.assume_static_by_default):
             return value not in (0, 1) or config.specialize_zero_one == "by_need"
         return bool(varying) and config.automatic_dynamic_shapes
+
+
+def strides_that_varied(history: SizeHistory, source: Source, tensor: torch.Tensor) -> set[int]:
+    """Notes the strides of this call; returns the dims at which they are others than before, or computed of other sizes. At a dim
+    of size 1 no element lies by the stride, so what was seen there tells nothing of calls in which it is larger."""
+    if tensor.layout is not torch.strided or tensor.is_nested or not tensor.numel():
+        return set()
+    terms, sizes = stride_terms(tensor), tensor.shape
+    found: set[int] = set()
+    for what, at in ("stride", [size != 1 for size in sizes]), ("stride of one", [size == 1 for size in sizes]):
+        varied = history.observe(f"{source.name}.{what}", [term if here else None for term, here in zip(terms, at)])
+        found |= {dim for dim in varied if at[dim]}
+    return found
 
 
 def _is_argument(source: Source) -> bool:

@@ -13,12 +13,13 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tracer import _C, guards, metrics
+from tracer import _C, metrics
+from tracer.guards.decision import decide, tests_of
 
 if TYPE_CHECKING:
     from torch import fx
 
-    from tracer.guards import CheckFunctionManager
+    from tracer.guards.manager import CheckFunctionManager
     from tracer.runtime.region_state import RegionState
 
 
@@ -83,8 +84,8 @@ def decision_among(entries: tuple[_C.Entry, ...]) -> _C.Decision:
     common = set(demands[-1])  # guards that all entries have select none; in a large model these are nearly all
     for found in demands[:-1]:  # in steps, so that other threads can run in between
         common.intersection_update(found)
-    tests = [guards.tests_of([guard for guard in found if guard not in common]) for found in demands]
-    return guards.decide(entries, tests, managers[0].code, managers[0].globals)
+    tests = [tests_of([guard for guard in found if guard not in common]) for found in demands]
+    return decide(entries, tests, managers[0].code, managers[0].globals)
 
 
 def check_fn_of_entry(state: RegionState, guarded: GuardedCode) -> Any:

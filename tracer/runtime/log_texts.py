@@ -18,7 +18,9 @@ from torch import fx
 
 from tracer.bytecode import function_name
 from tracer.errors import Unsupported
-from tracer.guards import CheckFunctionManager, Guard, GuardFailure, ShapeLine
+from tracer.guards.base import Guard
+from tracer.guards.manager import CheckFunctionManager, GuardFailure
+from tracer.guards.shapes import ShapeLine
 from tracer.locations import UserLocation, stack_text
 
 _ASSIGNS = re.compile(r"    (\w+)(?: : [^=]+)? = ")
@@ -182,12 +184,14 @@ def recompile(code: CodeType, failures: Iterable[GuardFailure | str]) -> str:
     """Why no entry matched: the first failing guard of each, with the user's line that caused it."""
     lines = [f"Recompiling function {function_name(code)} in {short_place(code)}"]
     lines.append("    triggered by the following guard failure(s):")
-    for failure in failures:
-        lines.append(f"    - {failure}")
-        where = failure.where if isinstance(failure, GuardFailure) else None
-        if where is not None:
-            lines.append(f"      guard made at {where.with_code()}")
+    lines += [f"    {line}" for each in failures for line in failure(each)]
     return "\n".join(lines)
+
+
+def failure(of: GuardFailure | str) -> list[str]:
+    """A guard that fails, and the user's line that caused it."""
+    where = of.where if isinstance(of, GuardFailure) else None
+    return [f"- {of}"] if where is None else [f"- {of}", f"  guard made at {where.with_code()}"]
 
 
 def graph_break(error: Unsupported) -> str:

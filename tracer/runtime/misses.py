@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C, config, errors, logs
-from tracer.guards import GuardFailure, argument_slots
-from tracer.guards.manager import gone
+from tracer.guards.manager import GuardFailure, gone
+from tracer.guards.reading import argument_slots
 from tracer.runtime import log_texts, stances, time_limit
-from tracer.runtime.frame_state import FrameState
+from tracer.runtime.argument_paths import argument_sources
+from tracer.runtime.frame_state import FrameState, strides_that_varied
 from tracer.runtime.guarded_code import entries_of, guard_failures
+from tracer.runtime.missed_calls import MissedCall
 from tracer.runtime.upkeep import has_room
-from tracer.sources import ItemSource, LocalSource, Source
+from tracer.sources.base import Source
+from tracer.sources.containers import ItemSource
 from tracer.sources.reading import is_a
+from tracer.sources.tensors import TensorStrideSource
 
 if TYPE_CHECKING:
     from tracer.runtime.region_state import RegionState
 
+_AGAIN = "the limit was reached before"
 log = logging.getLogger("tracer")
 
 
@@ -33,8 +38,7 @@ def runs_uncompiled(region: RegionState, function: types.FunctionType, args: tup
     """
     stance = stances.current()
     if stance == "fail_on_recompile":
-        existing = entries_of(region.region, function.__code__, function.__globals__)
-        raise errors.RecompileError(log_texts.recompile(function.__code__, miss_reasons(region, function, args, existing)))
+        raise errors.RecompileError(missed=MissedCall(region, function, args))
     if stance == "eager_then_compile" and function.__code__ in region.roots:
         state = region.frame_state(function)
         if not state.ran_uncompiled_once:
@@ -54,16 +58,18 @@ def _is_known_to_exceed_limit(region: RegionState, function: types.FunctionType)
         return False
     if region.shapes is not None or has_room(region, entries_of(region.region, function.__code__, function.__globals__)):
         return False
-    region.record_event("limit", function)
+    region.record_event("limit", function, _AGAIN, reason="recompile_limit", reported=True)
     return True
 
 
 def _note_sizes(state: FrameState, function: types.FunctionType, args: tuple[Any, ...]) -> None:
-    """Notes the sizes and ints of a call that is not traced, so that those that differ in the next call become symbols."""
+    """Notes sizes, strides and ints of a call that is not traced, so that those that differ in the next call become symbols."""
     state.history.begin()
-    for name, value in zip(argument_slots(function.__code__), args):
-        for source, leaf in _leaves(LocalSource(name), value):
+    for argument, value in argument_sources(function, dict(zip(argument_slots(function.__code__), args))):
+        for source, leaf in _leaves(argument, value):
             state.history.observe(source.name, tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else (leaf,))
+            if isinstance(leaf, torch.Tensor):
+                strides_that_varied(state.history, source, leaf)
 
 
 def _leaves(source: Source, value: Any) -> Iterator[tuple[Source, Any]]:
@@ -101,7 +107,7 @@ def report_recompile(region: RegionState, function: types.FunctionType, args: tu
 def is_out_of_time(region: RegionState, function: types.FunctionType) -> bool:
     """Whether the frame is not traced because a compile of it exceeded its time limit, or an abandoned one still runs."""
     if region.frame_state(function).timed_out or time_limit.is_compiling():
-        region.record_event("limit", function, "compile_timeout")
+        region.record_event("limit", function, "no compile is begun after compile_timeout", reason="compile_timeout")
         return True
     return False
 
@@ -114,7 +120,7 @@ def report_timeout(region: RegionState, function: types.FunctionType, error: err
         f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}): {error.message}. Calls that no entry serves run "
         f"uncompiled, until tracer.reset(). Hint: {error.hint}"
     )
-    region.record_event("timeout", function, text)
+    region.record_event("timeout", function, text, reason="compile_timeout")
     warnings.warn(text, stacklevel=3)
 
 
@@ -122,22 +128,29 @@ def report_limit(region: RegionState, function: types.FunctionType, args: tuple[
     """Warns, once, that from now on CPython runs the calls that no entry serves."""
     state = region.frame_state(function)
     if state.warned_of_limit and not config.fail_on_recompile_limit_hit:
-        region.record_event("limit", function)
+        region.record_event("limit", function, _AGAIN, reason="recompile_limit", reported=True)
         return
     code = function.__code__
-    failures = "\n".join(f"    - {failure}" for failure in guard_failures(existing, function, args))
+    failures = guard_failures(existing, function, args)
     limit, more = f"recompile_limit ({region.limit()}) reached", "raise config.recompile_limit"
     if has_room(region, existing):
         limit = f"accumulated_recompile_limit ({config.accumulated_recompile_limit}) over all compiled objects reached"
         more = "raise config.accumulated_recompile_limit"
     elif region.capacity is not None:
         limit, more = f"capacity ({region.capacity}) used up by pinned entries", "unpin some"
-    text = (
-        f"{limit} for {code.co_qualname} ({code.co_filename}:"
-        f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
-        f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or {more}."
-    )
-    region.record_event("limit", function, text)
+
+    def told(failures: list[GuardFailure]) -> str:
+        lines = "\n".join(f"    - {failure}" for failure in failures)
+        more_words = _OF_STRIDES if any(map(_is_about_strides, failures)) else ""
+        return (
+            f"{limit} for {code.co_qualname} ({code.co_filename}:"
+            f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
+            f"{lines}\n  Try: mark what varies with tracer.mark_dynamic, or {more}.{more_words}"
+        )
+
+    text = told(failures)
+    without_data = told([failure.without_data() for failure in failures])
+    region.record_event("limit", function, without_data, reason="recompile_limit")
     if config.fail_on_recompile_limit_hit:
         raise errors.FailOnRecompileLimitHit(text)
     state.warned_of_limit = True
@@ -145,3 +158,14 @@ def report_limit(region: RegionState, function: types.FunctionType, args: tuple[
         log.debug(text)
     else:
         warnings.warn(text, stacklevel=3)
+
+
+_OF_STRIDES = """
+  Inputs differ in their strides, as slices of buffers and transposed tensors do. Declare them, shapes="x: B, S strided", or mark
+  them, tracer.mark_dynamic(x, dims, strides=True); where the program asks for one layout, give it x.contiguous()."""
+
+
+def _is_about_strides(failure: GuardFailure) -> bool:
+    if "stride mismatch" in failure.message:
+        return True
+    return failure.guard is not None and any(isinstance(source, TensorStrideSource) for source in failure.guard.sources())

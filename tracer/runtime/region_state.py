@@ -14,7 +14,7 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -23,11 +23,13 @@ from tracer import _C, config, errors, metrics
 from tracer.backends.calling import Backend
 from tracer.effects.torch_state import operations_are_observed, preserve_global_state
 from tracer.metrics import counters
-from tracer.runtime import misses, upkeep
+from tracer.runtime import events, misses, upkeep
 from tracer.runtime.frame_filter import TRACE, answer_without_tracing
 from tracer.runtime.frame_state import FrameState
 from tracer.runtime.guarded_code import decision_among, entries_of, find_entry
+from tracer.runtime.missed_calls import Explanations
 from tracer.runtime.shape_spec import Declared, ShapeSpec
+from tracer.runtime.spec_choice import SpecChoice
 from tracer.runtime.time_limit import TimeLimit
 from tracer.runtime.tracing_lock import TRACING
 from tracer.user_marks import IdentityMap
@@ -39,8 +41,16 @@ log = logging.getLogger("tracer")
 
 #: (region, function, arguments, torch's state before the call, time limit) -> the entry for that call
 ConvertFrame = Callable[["RegionState", types.FunctionType, tuple[Any, ...], _C.GlobalState, TimeLimit], Any]
-#: Called at a miss of this function with these argument slots, in place of a trace.
-MissHandler = Callable[[types.FunctionType, tuple[Any, ...]], None]
+
+
+class MissHandler(Protocol):
+    """What is done about misses in place of traces. `policy`: its name."""
+
+    policy: str
+
+    def __call__(self, function: types.FunctionType, args: tuple[Any, ...]) -> None:
+        """Called at a miss of this function with these argument slots."""
+        ...
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -61,7 +71,7 @@ class RegionState:
     guard_fail_fn: Callable[[Any], None] | None = None
     guard_export_fn: Callable[[Any], None] | None = None
     guard_filter_fn: Callable[[Any], Any] | None = None
-    shapes: ShapeSpec | None = None  # what the user declared of the sizes of the decorated function's arguments
+    shapes: ShapeSpec | SpecChoice | None = None  # what the user declared of the sizes of the decorated function's arguments
     capacity: int | None = None  # entries of one code object; beyond it the least recently used are evicted
     compile_timeout: float | None = None  # seconds; None: config.compile_timeout
     on_evict: Callable[[upkeep.Eviction], None] | None = None
@@ -72,6 +82,7 @@ class RegionState:
         self.miss_handler: MissHandler | None = None  # called instead of tracing; see `seal`
         self.coverage: Any = None  # the last result of `tracer.coverage` or `tracer.precompile`
         self.stats: Counter[str] = Counter()  # event -> how often it happened
+        self.explanations = Explanations()  # of calls that missed
         self.compile_seconds = 0.0
         self.frame_states = IdentityMap()  # code -> {id of its globals: FrameState}
         self.roots = IdentityMap()  # code of decorated functions and of resume functions: traced wherever it is defined
@@ -91,6 +102,7 @@ class RegionState:
         self.frame_states.clear()
         self.resumes.clear()
         self.left_to_cpython.clear()
+        self.explanations.clear()
         self.coverage = None
 
     def add_root(self, code: types.CodeType) -> None:
@@ -109,7 +121,7 @@ class RegionState:
         self.coverage = coverage
 
     @contextlib.contextmanager
-    def declaring(self, shapes: ShapeSpec) -> Iterator[None]:
+    def declaring(self, shapes: ShapeSpec | SpecChoice) -> Iterator[None]:
         """Declares the shapes of the decorated function's arguments, for good; if the block raises, as they were before."""
         before, self.shapes = self.shapes, shapes
         try:
@@ -144,12 +156,17 @@ class RegionState:
             if self.on_not_traced is not None:
                 self.on_not_traced()
             return None
-        self.record_event("miss", function, args=args)
+        self.stats["miss"] += 1
+        if metrics.listeners:
+            events.tell_miss(self, function, args)
         return None if misses.runs_uncompiled(self, function, args) else self.trace(function, args)
 
     def trace(self, function: types.FunctionType, args: tuple[Any, ...], *, concurrent: bool = False) -> Any:
         """As `on_miss`, but whatever the stance and the seal. `concurrent`: other threads run the program meanwhile."""
         code = function.__code__
+        declared = self.declared_shapes(function, args)
+        if declared is not None:
+            declared.point()  # a call outside of the domain waits for no other trace
         with TRACING:
             try:
                 return self.find_or_make_entry(function, args, concurrent)
@@ -170,7 +187,7 @@ class RegionState:
                     f"without it. Please report this: {type(error).__name__}: {error}{details}",
                     stacklevel=2,
                 )
-                self.record_event("skip", function, f"{type(error).__name__}: {error}")
+                self.record_event("skip", function, f"{type(error).__name__}: {error}", reason="error")
                 return _C.SKIP
 
     def frame_state(self, function: types.FunctionType) -> FrameState:
@@ -180,12 +197,11 @@ class RegionState:
         by_globals: dict[int, FrameState] = self.frame_states.setdefault(code, {})
         return by_globals.setdefault(id(globals_), FrameState())
 
-    def record_event(self, kind: str, function: types.FunctionType, detail: str = "", seconds: float = 0.0, **about: Any) -> None:
-        """Counts an event and tells those who listen."""
+    def record_event(self, kind: str, function: types.FunctionType, detail: str, **more: Any) -> None:
+        """Counts an event and tells those who listen; `events.tell` has the parameters."""
         self.stats[kind] += 1
         if metrics.listeners:
-            about.update(state=self, code=function.__code__)
-            metrics.notify(metrics.Event(kind, self.name, function.__qualname__, detail, seconds, about))
+            events.tell(self, kind, function, detail, **more)
 
     def find_or_make_entry(self, function: types.FunctionType, args: tuple[Any, ...], concurrent: bool = False) -> Any:
         """The entry for a call, installed unless `concurrent`. None where a limit forbids a compile; SKIP as `compile_entry`."""
@@ -194,9 +210,6 @@ class RegionState:
         served = find_entry(existing, function, args)
         if served is not None:  # another thread has made it meanwhile
             return served
-        declared = self.declared_shapes(function, args)
-        if declared is not None:
-            declared.point()
         dead_objects = self.frame_state(function).dead_objects
         if existing or dead_objects:
             misses.report_recompile(self, function, args, existing)
@@ -210,9 +223,10 @@ class RegionState:
         if misses.is_out_of_time(self, function):
             return None
         if existing or dead_objects:
-            failures = misses.miss_reasons(self, function, args, existing) if metrics.listeners else ()
+            failures = misses.miss_reasons(self, function, args, existing) if metrics.listeners else []
             dead_objects.clear()
-            self.record_event("recompile", function, "\n".join(map(str, failures)), failures=failures)
+            told = [failure.without_data() for failure in failures]
+            self.record_event("recompile", function, "\n".join(map(str, told)), reason="guards", failures=told)
         entry = self.compile_entry(function, args, concurrent)
         if entry is not _C.SKIP:
             everywhere.add(entry)
@@ -224,19 +238,32 @@ class RegionState:
 
     def compile_entry(self, function: types.FunctionType, args: tuple[Any, ...], concurrent: bool = False) -> Any:
         """A new entry for this call, whether or not one serves it; SKIP where CPython is always to run the code."""
+        while True:
+            try:
+                return self._compile_entry(function, args, concurrent)
+            except errors.ImportFirst as first:  # not under the lock: another thread may import what waits for it
+                first.run()
+
+    def _compile_entry(self, function: types.FunctionType, args: tuple[Any, ...], concurrent: bool) -> Any:
         snapshot = _C.GlobalState()
         started = time.perf_counter()
         limit = TimeLimit(config.compile_timeout if self.compile_timeout is None else self.compile_timeout)
         try:
-            captured = config.patch(capture_scalar_outputs=config.capture_scalar_outputs or self.fullgraph)
-            with TRACING, preserve_global_state(random_numbers=not concurrent), captured, solver.until(limit.ends):
+            captured = config.patch(self._captured())
+            with (
+                TRACING,
+                preserve_global_state(random_numbers=not concurrent),
+                captured,
+                solver.until(limit.ends),
+                solver.budget(),
+            ):
                 limit.refuse_while_abandoned_runs()
                 entry = self.convert_frame(self, function, args, snapshot, limit)
             seconds = time.perf_counter() - started
             self.compile_seconds += seconds
             counters["frames"]["ok"] += entry is not _C.SKIP
             if entry is not _C.SKIP:
-                self.record_event("compile", function, seconds=seconds, entry=entry, args=args)
+                self.record_event("compile", function, "an entry was made", seconds=seconds, entry=entry, args=args)
             return entry
         except errors.LeftToCPython as given_up:
             counters["frames"]["skipped"] += 1
@@ -246,6 +273,15 @@ class RegionState:
         finally:
             counters["frames"]["total"] += 1
             counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]  # seconds are floats
+
+    def _captured(self) -> dict[str, bool]:
+        """Settings: what depends on data enters the graph where a break is an error, and in each function whose entries are to
+        serve declared shapes, those behind a break too."""
+        data = self.fullgraph or self.shapes is not None
+        return {
+            "capture_scalar_outputs": config.capture_scalar_outputs or data,
+            "capture_dynamic_output_shape_ops": config.capture_dynamic_output_shape_ops or self.shapes is not None,
+        }
 
     def compile_entry_ahead(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
         """As `compile_entry`, for a call that is not being made. The entry is not installed."""
@@ -260,7 +296,7 @@ class RegionState:
         code = function.__code__
         if self.shapes is None or code not in self.roots or code in self.resume_codes:
             return None
-        return self.shapes.bind(code, args)
+        return self.shapes.bind(function, args)
 
     def limit(self) -> int:
         return config.recompile_limit if self.recompile_limit is None else self.recompile_limit
@@ -283,7 +319,9 @@ class RegionState:
     def _leave_to_cpython(self, function: types.FunctionType, given_up: errors.LeftToCPython) -> Any:
         code = function.__code__
         log.debug("%s is left to CPython: %s", code.co_qualname, given_up.reason)
-        self.record_event("skip", function, str(given_up.reason or ""), error=given_up.reason)
+        reason = given_up.reason
+        text = "nothing of it can be traced" if reason is None else str(reason)
+        self.record_event("skip", function, text, reason="" if reason is None else reason.id, error=reason)
         return _C.SKIP
 
 

@@ -10,23 +10,31 @@ import ast
 import dataclasses
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 import sympy
 import torch
 
-from shapes.domain import Domain, OutsideDomain, Point, Variable
-from shapes.parsing import ParseError, parse_condition, parse_integer
+from shapes.domain import Domain, OutsideDomain, Point, Variable, show
+from shapes.parsing import ParseError, parse_condition, parse_integer, variable
 from shapes.printing import readable_sides
 from shapes.sympy_functions import PythonMod
 from tracer.errors import ConstraintViolationError, UserError
-from tracer.guards import argument_slots
+from tracer.guards.reading import argument_slots
 from tracer.runtime.argument_paths import Path, follow, parse_path, path_text
-from tracer.sources import Source
-from tracer.sources.tensors import TensorSizeSource
+from tracer.runtime.spec_messages import GRAMMAR, computed_only, hint_for, meant_line, unknown_name
+from tracer.runtime.thread_state import MODES
+from tracer.sources.base import Source
+from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 
+_STRIDED = re.compile(r"(.*?)\bstrided\b(.*)")  # B, S strided, or B, S strided R, 1
 _RANGE = re.compile(r"\s*(\w+)\s+in\s+(-?\d+)\s*\.\.\s*(-?\d+)?(?:\s+by\s+(\d+))?\s*")  # S in 8..4096 by 8
+_MODES = re.compile(r"modes\s*=([^=].*)")  # modes = no_grad, inference_mode
+
+
+class _Unreadable(UserError):
+    """A text that is no expression, relation or list of dims."""
 
 
 class ShapeSpec:
@@ -37,8 +45,13 @@ class ShapeSpec:
 
     The keys are names of parameters (`"batch['ids']"` is an item of one, `"self.cache.keys"` an attribute; nested dicts and lists
     say items too), the dims a list or a dict from dim to what is found there: a name, an expression over names, a number, or a
-    `torch.export.Dim`. Of an argument that is an int, the one thing that stands there is the int. What is None or left out is
+    `torch.export.Dim`. A tensor that is `strided` may lie in memory in any way, as slices and transposed tensors do:
+    "x: B, S strided", or strided=["x"]; its strides can be said, too: "x: B, S strided R, 1; R >= S", or
+    strided={"x": ["R", 1]}. Others lie as in the call that is traced. Of an argument that is an int, the one thing that stands
+    there is the int. What is None or left out is
     not declared. What has no bounds is 1 or more; (min, max) and (min, max, multiple_of) bound it.
+    `modes="no_grad, inference_mode"` (in a text `modes = no_grad, inference_mode`) names the modes of torch that calls come in:
+    `precompile` certifies for each of them; without it, for that of the thread that asks. There is `enable_grad`, too.
     Raises UserError for what cannot be read.
 
     ```python
@@ -48,21 +61,41 @@ class ShapeSpec:
     ```
     """
 
-    def __init__(self, shapes: Mapping[str, Any] | str, relations: Sequence[str] = (), **sizes: Any) -> None:
+    def __init__(
+        self,
+        shapes: Mapping[str, Any] | str,
+        relations: Sequence[str] = (),
+        *,
+        strided: Any = (),
+        modes: str | Sequence[str] = (),
+        **sizes: Any,
+    ) -> None:
+        self.modes: tuple[str, ...] = _read_modes(modes)
         self.dims: dict[Path, dict[int, Any]] = {}
+        self.strided: dict[Path, list[Any]] = {}  # what each stride is; None for any; empty if all are any
         self._fields: dict[str, dict[str, Any]] = {}  # name -> fields of its Variable
-        conditions = [] if isinstance(relations, str) else list(relations)
+        self._said: dict[str, str] = {}  # name -> the first clause that bounds or relates it
+        relations_read: list[Any] = []
         if isinstance(shapes, str):
-            conditions = [*self._read_text(shapes), *conditions]
+            relations_read += self._read_text(shapes)
         else:
             for key, value in shapes.items():
                 self._read_dims(parse_path(key), value)
+        for text in [strided] if isinstance(strided, str) else strided:
+            self._set_strided(parse_path(text), strided[text] if isinstance(strided, Mapping) else ())
         for name, bounds in sizes.items():
+            self._said.setdefault(name, f"{name}={bounds!r}")
             self._set_bounds(name, **_bounds_of_keyword(name, bounds))
-        self.relations = tuple([condition for text in conditions for condition in self._read_relation(text)])
-        for expr in [*self.relations, *(expr for dims in self.dims.values() for expr in dims.values())]:
-            for symbol in expr.free_symbols:
-                self._fields.setdefault(symbol.name, {})
+        for text in () if isinstance(relations, str) else relations:
+            relations_read += self._read_clause(text)
+        self.relations = tuple(relations_read)
+        of_dims = _names(self._dim_exprs())
+        of_strides = _names(expr for strides in self.strided.values() for expr in strides if expr is not None)
+        for name in [*of_dims, *of_strides]:
+            fields = self._fields.setdefault(name, {})
+            if name in of_strides and name not in of_dims:
+                fields.setdefault("min", 0)
+        self._check_names(of_strides)
         self.variables = {name: _variable(name, fields) for name, fields in self._fields.items()}
 
     @classmethod
@@ -72,20 +105,61 @@ class ShapeSpec:
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def _read_text(self, text: str) -> list[str]:
-        relations = []
-        for clause in filter(None, map(str.strip, re.split(r"[;\n]", text))):
-            path, colon, dims = clause.partition(":")
-            if colon:
-                self._read_dims(parse_path(path), dims)
-            else:
-                relations.append(clause)
-        return relations
+    def _read_text(self, text: str) -> list[Any]:
+        clauses = filter(None, map(str.strip, re.split(r"[;\n]", text)))
+        return [relation for clause in clauses for relation in self._read_clause(clause)]
+
+    def _read_clause(self, clause: str) -> list[Any]:
+        """Reads the dims of an argument, or bounds; returns the relations in the clause."""
+        path, colon, dims = clause.partition(":")
+        named = _MODES.fullmatch(clause.strip())
+        if named:
+            self.modes = _read_modes(named[1])
+            return []
+        try:
+            if not colon:
+                return self._read_relation(clause)
+            self._read_dims(_read_path(path), dims)
+        except _Unreadable as error:
+            message = error.message if clause in error.message else f"{error.message}, in {clause!r}"
+            raise UserError(message, hint=hint_for(clause)) from None
+        return []
+
+    def _dim_exprs(self) -> list[Any]:
+        return [expr for dims in self.dims.values() for expr in dims.values()]
+
+    def _check_names(self, of_strides: list[str]) -> None:
+        """Raises UserError for a name that no call tells the value of: one that is at no dim or stride, or at none alone."""
+        exprs = [*self._dim_exprs(), *(expr for strides in self.strided.values() for expr in strides if expr is not None)]
+        at_dims = _names(exprs)
+        for name in self._fields:
+            if name not in at_dims:
+                message, hint = unknown_name(name, self._said.get(name, name), at_dims)
+                raise UserError(f"{message}; declared are {self._dims_text()!r}", hint=hint)
+            if not any(expr.is_Symbol and expr.name == name for expr in exprs):
+                if name not in of_strides:  # else the domain of the call says it
+                    self._refuse_computed(name)
+
+    def _refuse_computed(self, name: str) -> NoReturn:
+        path, expr = next((path, expr) for path, dims in self.dims.items() for expr in dims.values() if name in _names([expr]))
+        fields = self._fields[name]
+        message, hint = computed_only(name, expr, self._dims_text(path), (fields.get("min", 1), fields.get("max")))
+        raise UserError(message, hint=hint)
+
+    def _dims_text(self, *paths: Path) -> str:
+        """`x: B, S; mask: B, _, S + 1`"""
+        texts = []
+        for path in paths or self.dims:
+            dims = self.dims[path]
+            named = [show(dims[dim]) if dim in dims else "_" for dim in range(max(dims, default=-1) + 1)]
+            texts.append(f"{path_text(path)}: {', '.join(named)}")
+        return "; ".join(texts)
 
     def _read_dims(self, path: Path, value: Any) -> None:
         if value is None:
             return
         if isinstance(value, str):
+            value = self._without_strided(path, value)
             value = [value] if _RANGE.fullmatch(value) else _split_dims(value)
         elif isinstance(value, int) or hasattr(value, "__name__"):
             value = [value]  # an int argument, which has one place
@@ -98,6 +172,21 @@ class ShapeSpec:
         self.dims[path] = {
             dim: expr for dim, item in items.items() if (expr := self._dim_expression(path, dim, item)) is not None
         }
+
+    def _without_strided(self, path: Path, text: str) -> str:
+        """`B, S strided` -> `B, S`; what is said of the strides is noted."""
+        found = _STRIDED.fullmatch(text.strip())
+        if found is None:
+            return text
+        dims, strides = map(str.strip, found.groups())
+        if not dims:
+            raise UserError(f"{path_text(path)}: {text.strip()} declares no dims", hint="write B, S strided, or _, _ strided.")
+        self._set_strided(path, _split_dims(strides) if strides else ())
+        return dims
+
+    def _set_strided(self, path: Path, strides: Sequence[Any]) -> None:
+        self.strided[path] = [self._dim_expression(path, dim, each) for dim, each in enumerate(strides)]
+        self.dims.setdefault(path, {})
 
     def _dim_expression(self, path: Path, dim: int, item: Any) -> Any:
         if item is None or (isinstance(item, str) and item.strip() == "_"):
@@ -127,7 +216,7 @@ class ShapeSpec:
 
     def _read_range(self, found: re.Match[str]) -> Any:
         name, low, high, step = found.groups()
-        self._set_bounds(name, min=int(low), max=int(high) if high else None, multiple_of=int(step or 1))
+        self._set_bounds(name, min=int(low), max=int(high) if high else None, multiple_of=int(step) if step else None)
         return _parse(parse_integer, name)
 
     def _set_bounds(self, name: str, **fields: Any) -> None:
@@ -140,9 +229,14 @@ class ShapeSpec:
         """The conjuncts of a relation, without bounds on one size, which become fields of its Variable."""
         named = _RANGE.fullmatch(text)
         if named:
+            self._said.setdefault(named[1], text)
             self._read_range(named)
             return []
-        return [part for part in sympy.And.make_args(_parse(parse_condition, text)) if not self._is_bound_of_one_size(part)]
+        condition = _parse(parse_condition, text)
+        for name in _names([condition]):
+            self._said.setdefault(name, text)
+            self._fields.setdefault(name, {})
+        return [part for part in sympy.And.make_args(condition) if not self._is_bound_of_one_size(part)]
 
     def _is_bound_of_one_size(self, condition: Any) -> bool:
         if not isinstance(condition, sympy.core.relational.Relational):
@@ -162,15 +256,18 @@ class ShapeSpec:
 
     # -- one call ------------------------------------------------------------------------------------------------
 
-    def bind(self, code: types.CodeType, args: Sequence[Any]) -> Declared:
+    def bind(self, function: types.FunctionType, args: Sequence[Any]) -> Declared:
         """What is declared of the sizes of this call. Arguments that are None have no sizes."""
-        slots = dict(zip(argument_slots(code), args, strict=True))
+        slots = dict(zip(argument_slots(function.__code__), args, strict=True))
         tensors: dict[Path, DeclaredTensor] = {}
         ints: dict[Path, DeclaredInt] = {}
         for path, dims in self.dims.items():
-            value, source = follow(code, slots, path)
+            value, source = follow(function, slots, path)
             if isinstance(value, torch.Tensor):
-                tensors[path] = DeclaredTensor(path, value, source, _dims_of_tensor(path, dims, value))
+                strides = self._strides_of(path, value) if path in self.strided else ()
+                tensors[path] = DeclaredTensor(path, value, source, _dims_of_tensor(path, dims, value), strides)
+            elif path in self.strided and value is not None:
+                raise UserError(f"{path_text(path)} was declared as strided, but is {type(value).__name__}, no tensor")
             elif type(value) is int:
                 ints[path] = DeclaredInt(path, value, source, _expr_of_int(path, dims))
             elif value is not None:
@@ -178,36 +275,58 @@ class ShapeSpec:
         found = [*(each.exprs() for each in tensors.values()), *(each.exprs() for each in ints.values())]
         places = {place: expr for exprs in found for place, expr in exprs.items()}
         present = {symbol for expr in places.values() for symbol in expr.free_symbols}
+        variables = [each for each in self.variables.values() if each.symbol in present]
+        of_sizes = {each.symbol for each in self.variables.values()}
         try:
             domain = Domain(
-                tuple([each for each in self.variables.values() if each.symbol in present]),
+                (*variables, *(Variable(symbol.name, min=0) for symbol in sorted(present - of_sizes, key=str))),
                 places,
                 tuple([relation for relation in self.relations if relation.free_symbols <= present]),
                 frozenset(each.source.name for each in ints.values()),
+                frozenset(each.stride(dim).name for each in tensors.values() for dim in range(len(each.strides))),
             )
         except ValueError as error:
             raise UserError(str(error)) from None
         return Declared(domain, tensors, ints)
 
+    def _strides_of(self, path: Path, value: torch.Tensor) -> tuple[Any, ...]:
+        """What each stride of a tensor is; a variable of its own, with a name that no size has, where that was not said."""
+        if value.layout is not torch.strided:
+            raise UserError(f"{path_text(path)} was declared as strided, but its layout is {value.layout}")
+        said = self.strided[path] or [None] * value.dim()
+        if len(said) != value.dim():
+            raise UserError(f"{len(said)} strides of {path_text(path)} were declared, but it has {value.dim()} dims")
+        name = re.sub(r"\W+", "_", path_text(path)).strip("_") + "_stride"
+        while any(known.startswith(name) for known in self.variables):
+            name += "_"
+        return tuple([variable(f"{name}_{dim}") if expr is None else expr for dim, expr in enumerate(said)])
+
     def __repr__(self) -> str:
         dims = [f"{path_text(path)}: {', '.join(f'{dim}: {expr}' for dim, expr in of.items())}" for path, of in self.dims.items()]
+        dims += [f"{path_text(path)} strided {', '.join(map(str, of))}".rstrip() for path, of in self.strided.items()]
         return f"<ShapeSpec {'; '.join([*dims, *map(str, self.variables.values()), *map(str, self.relations)])}>"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DeclaredTensor:
-    """A tensor argument, or a tensor inside one. `dims`: dim -> expression over the variables of the domain."""
+    """A tensor argument, or a tensor inside one. `dims`: dim -> expression over the variables of the domain. `strides`: what each
+    stride is; empty if they are those of the example."""
 
     path: Path
     value: torch.Tensor
     source: Source
     dims: dict[int, Any]
+    strides: tuple[Any, ...] = ()
 
     def size(self, dim: int) -> TensorSizeSource:
         return TensorSizeSource(self.source, dim)
 
+    def stride(self, dim: int) -> TensorStrideSource:
+        return TensorStrideSource(self.source, dim)
+
     def exprs(self) -> dict[str, Any]:
-        return {self.size(dim).name: expr for dim, expr in self.dims.items()}
+        sizes = {self.size(dim).name: expr for dim, expr in self.dims.items()}
+        return sizes | {self.stride(dim).name: expr for dim, expr in enumerate(self.strides)}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -232,10 +351,12 @@ class Declared:
     ints: dict[Path, DeclaredInt]
 
     def places(self) -> Iterator[tuple[Source, int]]:
-        """The source of each declared size or int, and its value in this call."""
+        """The source of each declared size, stride or int, and its value in this call."""
         for tensor in self.tensors.values():
             for dim in tensor.dims:
                 yield tensor.size(dim), tensor.value.shape[dim]
+            for dim in range(len(tensor.strides)):
+                yield tensor.stride(dim), tensor.value.stride(dim)
         for each in self.ints.values():
             yield each.source, each.value
 
@@ -253,21 +374,41 @@ class Declared:
             ) from None
 
 
+def _read_path(text: str) -> Path:
+    try:
+        return parse_path(text)
+    except UserError as error:
+        raise _Unreadable(error.message, hint=error.hint) from None
+
+
+def _read_modes(modes: str | Sequence[str]) -> tuple[str, ...]:
+    names = [name.strip() for name in modes.split(",")] if isinstance(modes, str) else list(modes)
+    for name in names:
+        if name not in MODES:
+            raise UserError(f"{name!r} is no mode of torch", hint=f"write modes='no_grad'; there are {', '.join(MODES)}.")
+    return tuple(dict.fromkeys(names))
+
+
 def _split_dims(text: str) -> list[str]:
     """`B, _, S + 1` -> ["B", "_", "S + 1"]"""
     try:
         node = ast.parse(f"({text.strip().rstrip(',')},)", mode="eval").body
     except (SyntaxError, ValueError):
-        raise UserError(f"{text!r} is no list of dims", hint="write B, S, or B, _, 2*S + 1.") from None
+        raise _Unreadable(f"{text.strip()!r} is no list of dims", hint="write B, S, or B, _, 2*S + 1.") from None
     assert isinstance(node, ast.Tuple)
     return [ast.unparse(part) for part in node.elts]
+
+
+def _names(exprs: Iterable[Any]) -> list[str]:
+    """The names in some expressions, each once, in order."""
+    return list(dict.fromkeys(symbol.name for expr in exprs for symbol in sorted(expr.free_symbols, key=str)))
 
 
 def _parse(parse: Any, text: str) -> Any:
     try:
         return parse(text)
     except ParseError as error:
-        raise UserError(str(error)) from None
+        raise _Unreadable(str(error), hint=GRAMMAR) from None
 
 
 def _bounds_of_keyword(name: str, bounds: Any) -> dict[str, Any]:
@@ -278,6 +419,8 @@ def _bounds_of_keyword(name: str, bounds: Any) -> dict[str, Any]:
         return dict(bounds)
     if isinstance(bounds, (tuple, list)) and 2 <= len(bounds) <= 3:
         return dict(zip(("min", "max", "multiple_of"), bounds))
+    if isinstance(bounds, str) and (found := _RANGE.fullmatch(meant_line(f"{name} in {bounds}") or "")):
+        raise UserError(f"{name}={bounds!r} bounds no size", hint=f"write {name}=({found[2]}, {found[3]}).")
     raise UserError(f"{name}={bounds!r} bounds no size", hint=f"write {name}=(1, 64), or {name}=(8, 4096, 8) for multiples of 8.")
 
 

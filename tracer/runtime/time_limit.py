@@ -6,6 +6,7 @@ torch's compilers keep state for the whole process. So nothing else is compiled 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import contextvars
 import threading
@@ -18,10 +19,16 @@ import torch
 from tracer import _C
 from tracer.effects.torch_state import read_state, write_state
 from tracer.errors import CompileTimeout
+from tracer.runtime.ending_threads import end_now
 from tracer.runtime.tracing_lock import TRACING, Delegation
 
 T = TypeVar("T")
 _abandoned: list[threading.Thread] = []
+
+
+@atexit.register
+def _end_abandoned() -> None:
+    end_now(_abandoned)
 
 
 def is_compiling() -> bool:

@@ -5,7 +5,8 @@ graph and the same code are merged if one conjunction of guards is proved to hol
 the solver does not know, the entries stay as they are.
 
 Most pairs need no solver: `_ShapeFacts.witness` is a call that an entry serves, and an entry that does not serve the witness of
-another one cannot cover it. The number of proofs in one `compact` is bounded.
+another one cannot cover it. All questions of one call of a public function here share one budget of the solver; what is asked
+beyond it is not known. The number of proofs in one `compact` is bounded, too.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ from shapes.evaluation import evaluate
 from shapes.guards import Why
 from shapes.printing import group, python_source
 from shapes.regions import Condition, Region, ShapeRecord
-from tracer import _C, guards, logs, metrics
+from tracer import _C, logs, metrics
 from tracer.graph.same_graph import fakes_of, layout_of, same_graph, sizes_of_outputs
-from tracer.guards.constants import same_constant
+from tracer.guards.constants import is_guardable_constant, same_constant
 from tracer.guards.implication import constants, implied_beside_shapes
+from tracer.guards.manager import CheckFunctionManager
+from tracer.guards.shapes import ShapeGuards, ShapeLine
+from tracer.guards.tensors import TensorMatch
+from tracer.runtime import events
 from tracer.runtime.guarded_code import GuardedCode, attach_guarded_code, check_fn_of_entry, direct_call, entries_of
 from tracer.runtime.tracing_lock import TRACING
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
@@ -58,7 +63,7 @@ def retire_and_evict(
 ) -> None:
     """After a new entry of a RegionState was made: retires the entries that it covers (of `others`, by default of all), then
     evicts, beyond the capacity, the least recently used. Pinned entries are not evicted."""
-    with TRACING:
+    with TRACING, solver.budget():
         known = entries_of(region.region, function.__code__, function.__globals__)
         older = [each for each in known if each is not entry]
         for other in older if others is None else others:
@@ -71,7 +76,8 @@ def retire_and_evict(
 def is_redundant(region: RegionState, entry: _C.Entry, others: list[_C.Entry]) -> bool:
     """Whether one of the others is proved to cover an entry that is not installed. If so, it takes over the entry's pin."""
     as_written = region.compiler_fn.runs_as_written
-    known = next((other for other in others if other.valid and covers(other, entry, as_written=as_written)), None)
+    with solver.budget():
+        known = next((other for other in others if other.valid and covers(other, entry, as_written=as_written)), None)
     if known is not None:
         known.guarded_code.pinned |= entry.guarded_code.pinned
     return known is not None
@@ -103,11 +109,9 @@ def evict(region: RegionState, entry: _C.Entry, reason: str) -> None:
     eviction = Eviction(entry.qualname, reason, entry.guarded_code.guards_text, entry.hits)
     region.stats["evict"] += 1
     region.stats["hits of evicted entries"] += entry.hits
-    logs.emit("evictions", lambda: _eviction_text(eviction))
+    logs.emit("evictions", lambda: f"{_eviction_line(eviction)}. Its guards:\n{eviction.guards}")
     if metrics.listeners:
-        metrics.notify(
-            metrics.Event("evict", region.name, entry.qualname, _eviction_text(eviction), 0.0, _event_objects(region, entry))
-        )
+        events.tell_of_entry(region, "evict", entry, _eviction_line(eviction), reason=reason)
     if region.on_evict is not None:
         try:
             region.on_evict(eviction)
@@ -115,23 +119,19 @@ def evict(region: RegionState, entry: _C.Entry, reason: str) -> None:
             log.exception("on_evict of %s failed", region.name)
 
 
-def _event_objects(region: RegionState, entry: _C.Entry) -> dict[str, Any]:
-    return {"state": region, "code": entry.guarded_code.manager.code, "entry": entry}
-
-
-def _eviction_text(eviction: Eviction) -> str:
+def _eviction_line(eviction: Eviction) -> str:
     why = {
         "covered": "another entry with the same graph serves all that it served",
         "merged": "it was merged with another entry with the same graph",
         "capacity": "the capacity is used up, and it was used last longest ago",
     }[eviction.reason]
-    return f"evicted an entry of {eviction.function} with {eviction.hits} hits: {why}. Its guards:\n{eviction.guards}"
+    return f"evicted an entry of {eviction.function} with {eviction.hits} hits: {why}"
 
 
 def compact(region: RegionState) -> int:
     """Retires and merges entries of all functions of a region; returns by how many their number fell. An entry that replaces a
     pinned one is pinned. The tracing lock is held, so that no other thread drops the entry that covers a retired one."""
-    with TRACING:
+    with TRACING, solver.budget():
         before = len(region.entries())
         for code in region.region.codes():
             for same in _group_by_globals(region.region.entries(code)):
@@ -184,7 +184,7 @@ def _merge_pairs(region: RegionState, code: types.CodeType, entries: list[_C.Ent
         made.guarded_code.pinned = one.guarded_code.pinned or other.guarded_code.pinned
         region.region.install(code, one.globals, made)
         if metrics.listeners:
-            metrics.notify(metrics.Event("merge", region.name, made.qualname, "", 0.0, _event_objects(region, made)))
+            events.tell_of_entry(region, "merge", made, "an entry was made of two with the same graph")
         for each in (one, other):
             evict(region, each, "merged")
             entries.remove(each)
@@ -246,10 +246,10 @@ def merge_entries(one: _C.Entry, other: _C.Entry, region: RegionState) -> _C.Ent
     if union is None:
         return None
     record = _shape_record(union, mine, shapes.labels | others.labels)
-    kept = [guard for guard in mine.manager.guards if not isinstance(guard, guards.ShapeLine)]
+    kept = [guard for guard in mine.manager.guards if not isinstance(guard, ShapeLine)]
     lines = tuple([_shape_line(condition, shapes.labels | others.labels) for condition in union])
-    manager = guards.CheckFunctionManager(
-        [*kept, guards.ShapeGuards(lines)], mine.manager.code, mine.manager.globals, fetched=mine.manager.fetched
+    manager = CheckFunctionManager(
+        [*kept, ShapeGuards(lines)], mine.manager.code, mine.manager.globals, fetched=mine.manager.fetched
     )
     guarded = GuardedCode(
         mine.code, manager, mine.graph, mine.graph_name, record, mine.broken, direct=mine.direct, outputs=mine.outputs
@@ -325,12 +325,12 @@ def _same_code(one: _C.Entry, other: _C.Entry) -> bool:
 def _same_constant(a: Any, b: Any) -> bool:
     if a is b or type(a) is types.CodeType:
         return bool(a == b)
-    return guards.is_guardable_constant(a) and same_constant(b, a)
+    return is_guardable_constant(a) and same_constant(b, a)
 
 
 def _same_but_for_shapes(one: GuardedCode, other: GuardedCode) -> bool:
-    mine, theirs = [[guard for guard in each.manager.guards if not isinstance(guard, guards.ShapeLine)] for each in (one, other)]
-    tensors = [{guard for guard in each if isinstance(guard, guards.TensorMatch)} for each in (mine, theirs)]
+    mine, theirs = [[guard for guard in each.manager.guards if not isinstance(guard, ShapeLine)] for each in (one, other)]
+    tensors = [{guard for guard in each if isinstance(guard, TensorMatch)} for each in (mine, theirs)]
     return tensors[0] == tensors[1] and implied_beside_shapes(mine, theirs) and implied_beside_shapes(theirs, mine)
 
 
@@ -444,8 +444,8 @@ def holds_at(exprs: Iterable[Any], point: dict[Any, int]) -> bool | None:
         return False
 
 
-def _shape_line(condition: Condition, labels: dict[Any, Any]) -> guards.ShapeLine:
+def _shape_line(condition: Condition, labels: dict[Any, Any]) -> ShapeLine:
     def render(name: Any) -> str:
         return python_source(condition.expr, {symbol: name(labels[symbol]) for symbol in condition.expr.free_symbols})
 
-    return guards.ShapeLine.of(render, condition.recorded if condition.why is not Why.BASE else None, condition.where)
+    return ShapeLine.of(render, condition.recorded if condition.why is not Why.BASE else None, condition.where)

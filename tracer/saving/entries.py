@@ -10,15 +10,19 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer import _C, guards, user_marks
+from tracer import _C, user_marks
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.graph.graph_module import module_of
+from tracer.graph.same_graph import KINDS, kinds_of_outputs
 from tracer.guards.base import Guard
+from tracer.guards.manager import CheckFunctionManager
+from tracer.guards.reading import argument_slots
 from tracer.runtime.guarded_code import GuardedCode, make_entry
-from tracer.saving.pickling import ObjectPaths, Refused, Unpickler, dump, frame_values, name_with_place
+from tracer.saving.fingerprints import Differs, Refused, name_with_place
+from tracer.saving.pickling import ObjectPaths, Unpickler, dump, frame_values
 from tracer.serving.regions import output_sizes
 from tracer.serving.target import Target
-from tracer.sources import FrameValues, Source
+from tracer.sources.base import FrameValues, Source
 
 _WRAPPERS = {"restoring_state": restoring_state, "on_plain_tensors": on_plain_tensors}
 _GRAPH = ("the graph",)
@@ -46,6 +50,7 @@ class Saved:
     nodes: tuple[tuple[Any, ...], ...] | None
     shapes: Any
     outputs: tuple[tuple[Any, ...], ...] | None
+    output_kinds: list[str]
     pinned: bool
     direct: tuple[int, ...] | None  # the graph inputs of GuardedCode.direct
 
@@ -77,6 +82,7 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
         nodes=None if guarded.graph is None else _node_records(guarded.graph),
         shapes=guarded.shapes,
         outputs=None if guarded.graph is None else tuple(output_sizes(guarded, {})),
+        output_kinds=[] if guarded.graph is None else kinds_of_outputs(guarded.graph),
         pinned=guarded.pinned,
         direct=None if guarded.direct is None else guarded.direct[0],
     )
@@ -85,7 +91,7 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
 
 def values_of(target: Target) -> FrameValues:
     """The values that sources can read before any call: globals, closure, and the compiled object itself as an argument."""
-    names = guards.argument_slots(target.function.__code__)
+    names = argument_slots(target.function.__code__)
     return frame_values(target.function, dict(zip(names, target.leading_args)))
 
 
@@ -155,8 +161,10 @@ def load_entry(data: bytes, target: Target) -> _C.Entry:
     function, state = target.function, target.state
     values = values_of(target)
     found: Saved = Unpickler(io.BytesIO(data), function, values).load()
-    manager = guards.CheckFunctionManager(found.guards, function.__code__, function.__globals__, fetched=found.fetched)
+    manager = CheckFunctionManager(found.guards, function.__code__, function.__globals__, fetched=found.fetched)
     gm = None if found.nodes is None or found.graph_name is None else _graph(found.nodes, found.graph_name)
+    if gm is not None:
+        gm.meta[KINDS] = found.output_kinds
     guarded = GuardedCode(found.code, manager, gm, found.graph_name, found.shapes, pinned=found.pinned, outputs=found.outputs)
     extras = dict(found.extras)
     if gm is not None and found.graph_name is not None:
@@ -169,6 +177,27 @@ def load_entry(data: bytes, target: Target) -> _C.Entry:
     if found.direct is not None and found.code is not None:
         guarded.direct = found.direct, found.code.co_consts[found.originals[0]]
     return make_entry(state, function, guarded, extras, found.needs_hook, fetches=bool(found.fetched))
+
+
+def check_readable(data: bytes, entry: _C.Entry, target: Target) -> None:
+    """Reads the data of an entry back. Raises Refused if that fails here already, or gives other guards or another graph."""
+    try:
+        found: GuardedCode = load_entry(data, target).guarded_code
+    except Differs as error:
+        raise Refused(f"it does not load: {error}") from None
+    except Exception as error:
+        raise Refused(f"what was written cannot be read ({type(error).__name__}: {error})") from error
+    wanted: GuardedCode = entry.guarded_code
+    lines, expected = found.guards_text.splitlines(), wanted.guards_text.splitlines()
+    differing = next((f"{now}, not {was}" for was, now in zip(expected, lines) if was != now), None)
+    if differing is not None or len(lines) != len(expected):
+        raise Refused(f"its guards read back as others: {differing or f'{len(lines)} lines of {len(expected)}'}")
+    if _graph_text(found) != _graph_text(wanted):
+        raise Refused("its graph reads back as another one")
+
+
+def _graph_text(guarded: GuardedCode) -> str | None:
+    return None if guarded.graph is None else str(guarded.graph.code)
 
 
 def _graph(nodes: tuple[tuple[Any, ...], ...], name: str) -> fx.GraphModule:

@@ -14,7 +14,6 @@ import logging
 import os
 import platform
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,12 @@ from tracer import _C, config, metrics
 from tracer.errors import UserError
 from tracer.runtime import upkeep
 from tracer.runtime.tracing_lock import TRACING
-from tracer.saving.entries import load_entry, save_entry
-from tracer.saving.pickling import Differs, Refused, digest, name_with_place
+from tracer.saving.entries import check_readable, load_entry, save_entry
+from tracer.saving.fingerprints import Differs, Refused, digest, name_with_place
 from tracer.serving.target import Target, target_of
+from tracer.whole_files import write_whole
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"shapetracer entries\n"
 _WITHOUT_EFFECT_ON_TRACES = frozenset({  # settings
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
@@ -72,8 +72,8 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
     """Writes the entries of a compiled function or module to a file, for `tracer.load` in a process of the same versions.
 
     Entries that hold what no other process has (a graph that breaks, an object of the program's own, what another backend than
-    eager made) are not saved, and the result says why. The file is written whole or not at all. Raises UserError for what was not
-    compiled.
+    eager made) are not saved, and the result says why. Each entry is read back before it counts. The file is written whole or not
+    at all. Raises UserError for what was not compiled, and for a path that cannot be written.
 
     ```python
     def double(x):
@@ -91,14 +91,16 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
     refused: list[str] = []
     for entry in reversed(target.entries()):  # oldest first
         try:
-            parts.append(save_entry(entry, target))
+            part = save_entry(entry, target)
+            check_readable(part, entry, target)
+            parts.append(part)
         except Refused as error:
             refused.append(f"{entry.qualname}: {error}")
         except Exception as error:
             log.debug("an entry of %s cannot be saved", entry.qualname, exc_info=True)
             refused.append(f"{entry.qualname}: it cannot be written ({type(error).__name__}: {error})")
     header = _header(target) | {"entries": [{"bytes": len(part), "sha256": hashlib.sha256(part).hexdigest()} for part in parts]}
-    _write(Path(path), MAGIC + json.dumps(header).encode() + b"\n" + b"".join(parts))
+    write_whole(path, MAGIC + json.dumps(header).encode() + b"\n" + b"".join(parts))
     return Saving(len(parts), tuple(refused))
 
 
@@ -135,7 +137,7 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
         for entry in new:
             ready = entry is new[-1]  # makes the decision tree now, once, and not in the first call
             state.region.install(function.__code__, function.__globals__, entry, ready)
-            state.record_event("load", function, entry=entry)
+            state.record_event("load", function, f"an entry was loaded from {path}", entry=entry)
             if there or state.capacity is not None:
                 upkeep.retire_and_evict(state, function, entry, there)
     metrics.counters["saving"]["loaded"] += len(new)
@@ -152,20 +154,11 @@ def _reported(result: Loading, target: Target) -> Loading:
 # -- the file -----------------------------------------------------------------------------------------------------
 
 
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ...]]:
     """The header (None if there is no valid one), the intact entries, and messages about the others."""
     try:
         data = path.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a name with a null in it
         raise UserError(f"{path} cannot be read: {error}") from None
     line, _, rest = data.removeprefix(MAGIC).partition(b"\n")
     header = _parse_header(line) if data.startswith(MAGIC) else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import hashlib
 import importlib
 import io
 import pickle
@@ -21,83 +20,25 @@ from typing import Any
 import torch
 
 from tracer import _C, user_marks
-from tracer.guards import GlobalStateMatch, MarksMatch, Unchanged, is_guardable_constant
 from tracer.guards.base import Guard
 from tracer.guards.references import ObjectRef
-from tracer.guards.unchanged import ABSENT, ClassFacts, CodeFact, Found, find, held
-from tracer.sources import ClassAttrSource, CodeSource, FrameValues, ObjectSource, Source, TypeSource
-from tracer.sources.reading import field_index, type_dict, type_mro
+from tracer.guards.state import GlobalStateMatch
+from tracer.guards.tensors import MarksMatch
+from tracer.guards.unchanged import ABSENT, ClassFacts, CodeFact, Found, Unchanged, find, held
+from tracer.saving.fingerprints import BUILTIN, Differs, Refused, digest, fingerprint_of, member_at, member_place, name_with_place
+from tracer.sources.attributes import ClassAttrSource, TypeSource
+from tracer.sources.base import FrameValues, Source
+from tracer.sources.functions import CodeSource
+from tracer.sources.reading import type_dict, type_mro
+from tracer.sources.roots import ObjectSource
 
 _COPIED = ("tracer", "shapes", "sympy", "re", "builtins", "copyreg", "collections", "types")  # packages whose values are data
-_BUILTIN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,
-            types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)  # fmt: skip
 _OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 _PLACES = ("torch", "torch.nn.functional", "torch._C._nn", "torch._C", "torch._C._linalg", "torch._C._special", "torch._C._fft",
            "types", "builtins", "operator")  # where to look for functions and classes with a wrong __module__  # fmt: skip
 _OPERATORS = ("aten", "prims", "prim", "quantized")  # namespaces of operators that torch itself defines
 _GETTERS = ("fget", "fset", "fdel")
 _SUFFIXES = ("", ".fget", ".fset", ".fdel", *(".__wrapped__" * depth for depth in range(1, 5)))  # behind a decorator
-
-
-class Refused(Exception):
-    """An entry uses an object that cannot be found in another process."""
-
-
-class Differs(Exception):
-    """Something that an entry relies on differs from what it was in the process that saved it."""
-
-
-# -- code ---------------------------------------------------------------------------------------------------------
-
-
-def digest(code: types.CodeType) -> str:
-    """A digest of everything in a code object except the name of its file."""
-    return hashlib.sha256(repr(_contents(code)).encode()).hexdigest()[:32]
-
-
-def _contents(value: Any) -> Any:
-    if isinstance(value, types.CodeType):
-        return (
-            value.co_qualname, value.co_code, value.co_flags,
-            value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount,
-            value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars, value.co_exceptiontable,
-            value.co_firstlineno, value.co_linetable, tuple(map(_contents, value.co_consts)),
-        )  # fmt: skip
-    if isinstance(value, tuple):
-        return tuple(map(_contents, value))
-    if isinstance(value, frozenset):
-        return "frozenset", sorted(map(repr, value))
-    return type(value).__name__, repr(value)
-
-
-def _fingerprint(value: Any) -> str:
-    """A text that is equal for equal objects in two processes: of the code for a function, else of the class."""
-    match value:
-        case types.FunctionType():
-            defaults = [*(value.__defaults__ or ()), *sorted((value.__kwdefaults__ or {}).items())]
-            return f"function {digest(value.__code__)} {list(map(_fingerprint, defaults))}"
-        case property():
-            return f"property {[_fingerprint(part) for part in (value.fget, value.fset, value.fdel)]}"
-        case staticmethod() | classmethod():
-            return f"{type(value).__name__} {_fingerprint(value.__func__)}"
-        case type() if tuple in type_mro(value) and "_field_defaults" in type_dict(value):  # namedtuples are not traced through
-            return f"class {value.__module__}.{value.__qualname__} {_fingerprint(type_dict(value).get('__new__'))}"
-        case type():
-            return f"class {value.__module__}.{value.__qualname__}"
-    field = field_index(value)
-    if field is not None:
-        return f"field {field}"
-    if type(value) in _BUILTIN:
-        return f"{type(value).__name__} {value.__qualname__}"
-    if is_guardable_constant(value):
-        return f"{type(value).__name__} {value!r}"
-    return f"a {type(value).__module__}.{type(value).__qualname__}"
-
-
-def name_with_place(function: Any) -> str:
-    code = getattr(function, "__code__", None)
-    name = getattr(function, "__qualname__", type(function).__qualname__)
-    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
 # -- names and paths of objects -----------------------------------------------------------------------------------
@@ -212,7 +153,7 @@ class Pickler(pickle.Pickler):
             return ("itself",)
         if kind is types.ModuleType:
             return self._module(obj)
-        if isinstance(obj, type) or kind is types.FunctionType or kind in _BUILTIN:
+        if isinstance(obj, type) or kind is types.FunctionType or kind in BUILTIN:
             return self._name_or_path(obj)
         if isinstance(obj, torch._ops.OpOverload):
             if obj.namespace not in _OPERATORS:
@@ -241,10 +182,10 @@ class Pickler(pickle.Pickler):
     def _name_or_path(self, obj: Any) -> Any:
         name = _name_of(obj)
         if name is not None:
-            return "name", *name, _fingerprint(obj)
+            return "name", *name, fingerprint_of(obj)
         path = self.where.paths.get(id(obj))
         if path is not None:
-            return "path", path, _fingerprint(obj)
+            return "path", path, fingerprint_of(obj)
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, (type, types.ModuleType)) and getattr(owner, obj.__name__, None) == obj:
             return "attribute", owner, obj.__name__
@@ -290,7 +231,11 @@ class Pickler(pickle.Pickler):
             case types.CodeType():
                 return _code, _code_fields(obj)
             case enum.Enum():
-                return getattr, (type(obj), obj.name)
+                return member_at, member_place(obj)
+            case torch.layout():
+                return getattr, (torch, str(obj).removeprefix("torch."))
+            case torch.qscheme():
+                return getattr, (torch, repr(obj).removeprefix("torch."))
         package = type(obj).__module__.partition(".")[0]
         if package in _COPIED or isinstance(obj, _OF_TORCH):
             return NotImplemented
@@ -331,7 +276,7 @@ def _subclass_checks(guard: Unchanged) -> Iterator[tuple[type, type, bool]]:
 def _class_attribute(cls: type, found: Found) -> str:
     """The fingerprint of an attribute of a class. Raises Refused if the attribute has to be the same object."""
     value = find(cls, found.name, None if found.after is None else found.after.get())[1]
-    fingerprint = _fingerprint(value)
+    fingerprint = fingerprint_of(value)
     if value is not ABSENT and fingerprint.startswith("a ") and len(found.value or ()) > 1:
         raise Refused(f"{cls.__qualname__}.{found.name}, {fingerprint}, has to be the same object")
     return fingerprint
@@ -434,8 +379,8 @@ def _read(path: Source, values: FrameValues) -> Any:
 
 
 def _checked(found: Any, fingerprint: str, name: str) -> Any:
-    if _fingerprint(found) != fingerprint:
-        detail = "has other code" if fingerprint.startswith("function") else f"was {fingerprint}, and is {_fingerprint(found)}"
+    if fingerprint_of(found) != fingerprint:
+        detail = "has other code" if fingerprint.startswith("function") else f"was {fingerprint}, and is {fingerprint_of(found)}"
         raise Differs(f"{name_with_place(found) if isinstance(found, types.FunctionType) else name} {detail}")
     return found
 
@@ -475,7 +420,7 @@ def _found(cls: type, mro: tuple[type, ...], found: tuple[Any, ...]) -> Iterator
         raise Differs(f"{cls.__qualname__} has other bases")
     for name, after, owner, fingerprint, varies in found:
         now, value = find(cls, name, after)
-        if now is not owner or _fingerprint(value) != fingerprint and not varies:
+        if now is not owner or fingerprint_of(value) != fingerprint and not varies:
             raise Differs(f"{cls.__qualname__}.{name} is not what it was")
         kept = None if owner is None else (type(value),) if varies else held(value)
         yield Found(name, None if after is None else ObjectRef(after), None if owner is None else ObjectRef(owner), kept)

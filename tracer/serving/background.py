@@ -6,7 +6,7 @@ entry serves by the time its turn comes is not traced.
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import contextvars
 import dataclasses
 import logging
@@ -14,15 +14,15 @@ import os
 import threading
 import types
 from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from tracer import _C, metrics
-from tracer.effects.torch_state import read_state, write_state
+from tracer.runtime.ending_threads import end_now
 from tracer.runtime.guarded_code import entries_of, find_entry
 from tracer.runtime.region_state import RegionState
+from tracer.runtime.thread_state import ThreadState
 
 MOST_WAITING = 64  # length of the queue, for all regions; further misses are dropped, and queued when they happen again
 log = logging.getLogger("tracer")
@@ -37,30 +37,29 @@ class Job:
     args: tuple[Any, ...]
     key: Any
     context: contextvars.Context
-    torch_state: Any
-    inference: bool
+    thread_state: ThreadState
     snapshot: Any
 
     @classmethod
     def of(cls, state: RegionState, function: types.FunctionType, args: tuple[Any, ...], key: Any) -> Job:
-        inference = torch.is_inference_mode_enabled()
-        return cls(state, function, args, key, contextvars.copy_context(), read_state(), inference, _C.GlobalState())
+        return cls(state, function, args, key, contextvars.copy_context(), ThreadState.now(), _C.GlobalState())
 
     def is_served(self) -> bool:
         """Whether some entry serves the call by now."""
         entries = entries_of(self.state.region, self.function.__code__, self.function.__globals__)
         return find_entry(entries, self.function, self.args) is not None
 
-    @contextlib.contextmanager
-    def torch_state_of_caller(self) -> Iterator[None]:
-        """Within, this thread has the torch state of the thread that made the call."""
-        before = read_state()
-        with torch.inference_mode(self.inference) if self.inference else contextlib.nullcontext():
-            write_state(self.torch_state)
-            try:
-                yield
-            finally:
-                write_state(before)
+
+@dataclasses.dataclass
+class _InVain:
+    """Of calls alike that gave no entry: how often they missed since, and how often they are to miss until one is tried again."""
+
+    missed: int = 0
+    wanted: int = 1
+
+    def is_due(self) -> bool:
+        self.missed += 1
+        return self.missed >= self.wanted
 
 
 class Worker:
@@ -70,13 +69,19 @@ class Worker:
         self._lock = threading.Lock()
         self._jobs: deque[Job] = deque()
         self._pending: set[Any] = set()
+        self._in_vain: dict[Any, _InVain] = {}  # calls that gave no entry, the last tried at the end
         self._thread: threading.Thread | None = None
         self._idle = threading.Condition(self._lock)
+        self._ended = False
 
     def has_room_for(self, state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
         """Whether the queue has room for the call and holds none like it. A cheap check without the lock: after a cold start,
         when every request misses, the requests should leave the GIL to the worker."""
-        return len(self._jobs) < MOST_WAITING and _key(state, function, args) not in self._pending
+        key = _key(state, function, args)
+        known = self._in_vain.get(key)
+        if known is not None and not known.is_due():
+            return False
+        return len(self._jobs) < MOST_WAITING and key not in self._pending
 
     def add(self, state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
         """Queues a call; returns whether it was queued. It is not if the queue is full or holds a call like it."""
@@ -89,7 +94,7 @@ class Worker:
         with self._lock:
             self._jobs.append(job)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="tracer-background", daemon=False)
+                self._thread = threading.Thread(target=self._work, name="tracer-background", daemon=True)
                 self._thread.start()
         return True
 
@@ -105,11 +110,17 @@ class Worker:
                 self._pending.discard(job.key)
             self._jobs.clear()
 
+    def end(self) -> None:
+        """As the process ends: nothing more is traced, and what is being traced is given up."""
+        self.forget()
+        thread, self._ended = self._thread, True
+        if thread is not None:
+            end_now([thread])
+
     def _work(self) -> None:
         while True:
             with self._lock:
-                if not self._jobs or not threading.main_thread().is_alive():
-                    self._jobs.clear()
+                if not self._jobs:
                     self._pending.clear()
                     self._thread = None
                     self._idle.notify_all()
@@ -119,15 +130,26 @@ class Worker:
                 outcome = job.context.run(_trace, job)
             except BaseException as error:  # the request runs in CPython and needs no entry
                 outcome = "failed"
+                if self._ended:
+                    return
                 log.warning("tracing %s in the background failed: %s", job.function.__qualname__, error, exc_info=True)
             metrics.counters["background"][outcome] += 1
             with self._lock:
                 self._pending.discard(job.key)
+                self._note(job.key, outcome)
             del job
+
+    def _note(self, key: Any, outcome: str) -> None:
+        known = self._in_vain.pop(key, None) or _InVain()
+        if outcome in ("failed", "refused"):
+            known.missed, known.wanted = 0, 2 * known.wanted
+            self._in_vain[key] = known
+            while len(self._in_vain) > MOST_WAITING:
+                self._in_vain.pop(next(iter(self._in_vain)))
 
 
 def _trace(job: Job) -> str:
-    with job.torch_state_of_caller():
+    with job.thread_state.entered():
         if not job.snapshot.check():
             return "another torch state"
         if job.is_served():
@@ -155,9 +177,14 @@ def _signature(args: tuple[Any, ...]) -> Any:
 WORKER = Worker()
 
 
+def _end() -> None:
+    WORKER.end()
+
+
 def _start_anew_in_child() -> None:
     global WORKER
     WORKER = Worker()
 
 
+atexit.register(_end)
 os.register_at_fork(after_in_child=_start_anew_in_child)  # whose only thread is the one that forked

@@ -26,6 +26,28 @@ _ROWS_HINT = "pad where rows are independent, or serve each size as it is."
 
 
 @dataclasses.dataclass(frozen=True)
+class Behavior:
+    """What tells whether the program treats two sizes alike: the regions' formulas, and facts about the other sizes."""
+
+    variable: Variable
+    formulas: tuple[Any, ...]
+    others: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, contract: Contract, domain: Domain, variable: Variable) -> Behavior:
+        others = [condition for each in domain.variables if each != variable for condition in each.conditions()]
+        return cls(variable, tuple([region.formula for region in contract.regions()]), tuple(others))
+
+    def at(self, size: int) -> tuple[Any, ...]:
+        """The conditions that each region puts on the other sizes."""
+        return tuple([sympy.sympify(formula.subs(self.variable.symbol, size)) for formula in self.formulas])
+
+    def alike(self, here: tuple[Any, ...], there: tuple[Any, ...]) -> bool:
+        """Whether these are proved to be the same conditions."""
+        return all(a == b or solver.equivalent(a, b, self.others) is True for a, b in zip(here, there))
+
+
+@dataclasses.dataclass(frozen=True)
 class BucketPlan:
     """`buckets`: the sizes to pad to, in order. `padding`: the number of rows that are added to all requests of the histogram."""
 
@@ -36,14 +58,34 @@ class BucketPlan:
     rows: int
     serves: Mapping[int, int]  # size -> bucket, of the sizes of the histogram
     classes: tuple[tuple[int, ...], ...]  # groups of sizes for which the program takes the same branches
+    behavior: Behavior = dataclasses.field(repr=False, compare=False)
+    _found: dict[int, int] = dataclasses.field(default_factory=dict, repr=False, compare=False, init=False)
 
     def bucket_for(self, size: int) -> int:
-        """The bucket of a size of the histogram. Raises UserError for any other size: the plan does not cover it."""
-        try:
-            return self.serves[size]
-        except KeyError:
-            known = ", ".join(map(str, sorted(self.serves)))
-            raise UserError(f"{self.size} = {size} is not among the sizes that were planned for: {known}") from None
+        """The smallest bucket that a size may be padded to. For a size that is not in the histogram that is proved when it is
+        first asked for, in milliseconds, and kept. Raises UserError for a size that was not declared, is larger than all buckets,
+        or is treated by the program as no bucket of its size or more is.
+        """
+        bucket = self.serves.get(size, self._found.get(size))
+        if bucket is None:
+            bucket = self._found[size] = self._find_bucket(size)
+        return bucket
+
+    def _find_bucket(self, size: int) -> int:
+        planned = f"is not among the sizes that were planned for: up to {self.buckets[-1]}"
+        if type(size) is not int or size > self.buckets[-1]:
+            raise UserError(f"{self.size} = {size} {planned}", hint="put it into the histogram.")
+        if size not in self.behavior.variable.values():
+            raise UserError(f"{self.size} = {size} {planned}, and it was not declared: {self.behavior.variable}")
+        here = self.behavior.at(size)
+        for bucket in self.buckets[bisect.bisect_left(self.buckets, size) :]:
+            if self.behavior.alike(self.behavior.at(bucket), here):
+                return bucket
+        raise UserError(
+            f"{self.size} = {size} can be padded to none of the buckets {', '.join(map(str, self.buckets))}: the program treats "
+            f"those of that size or more otherwise",
+            hint="put it into the histogram, so that a bucket is planned for it.",
+        )
 
     @property
     def share(self) -> float:
@@ -78,7 +120,8 @@ def plan_buckets(
     domain = contract.domain()
     variable = _variable(domain, size)
     _require_harmless_padding(contract, domain, variable, counts)
-    classes = _group_by_behavior(contract, domain, variable, sorted(counts))
+    behavior = Behavior.of(contract, domain, variable)
+    classes = _group_by_behavior(behavior, sorted(counts))
     if len(classes) > k:
         groups_text = "; ".join(", ".join(map(str, group)) for group in classes)
         raise UserError(
@@ -90,7 +133,7 @@ def plan_buckets(
     serves = {each: _bucket_for(each, group, buckets) for group in classes for each in group}
     padding = sum(count * (serves[each] - each) for each, count in counts.items())
     rows = sum(each * count for each, count in counts.items())
-    return BucketPlan(variable.name, buckets, padding, sum(counts.values()), rows, serves, tuple(map(tuple, classes)))
+    return BucketPlan(variable.name, buckets, padding, sum(counts.values()), rows, serves, tuple(map(tuple, classes)), behavior)
 
 
 def _counts(histogram: Mapping[int, int] | Iterable[int]) -> dict[int, int]:
@@ -139,15 +182,13 @@ def _require_harmless_padding(contract: Contract, domain: Domain, variable: Vari
             raise UserError(f"{what}: {verdict}", hint=_ROWS_HINT)
 
 
-def _group_by_behavior(contract: Contract, domain: Domain, variable: Variable, sizes: Sequence[int]) -> list[list[int]]:
+def _group_by_behavior(behavior: Behavior, sizes: Sequence[int]) -> list[list[int]]:
     """Groups of sizes for which every region is proved to put the same conditions on the other sizes."""
-    formulas = [region.formula for region in contract.regions()]
-    others = [condition for each in domain.variables if each != variable for condition in each.conditions()]
-    classes: list[tuple[list[Any], list[int]]] = []
+    classes: list[tuple[tuple[Any, ...], list[int]]] = []
     for size in sizes:
-        here = [formula.subs(variable.symbol, size) for formula in formulas]
+        here = behavior.at(size)
         for there, group in classes:
-            if all(a == b or solver.equivalent(sympy.sympify(a), sympy.sympify(b), others) is True for a, b in zip(here, there)):
+            if behavior.alike(here, there):
                 group.append(size)
                 break
         else:

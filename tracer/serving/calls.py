@@ -18,9 +18,10 @@ from shapes.evaluation import evaluate
 from shapes.solver.bounds import Bounds
 from shapes.sympy_functions import Max
 from tracer.errors import UserError
-from tracer.guards import argument_slots
+from tracer.guards.reading import argument_slots
 from tracer.runtime.argument_paths import Attribute, Path, path_from_slot, path_text, replaced_at
 from tracer.runtime.shape_spec import Declared, DeclaredTensor, ShapeSpec
+from tracer.runtime.spec_choice import SpecChoice
 
 LARGEST = 1 << 32  # bytes; the largest tensor that is made only to run a check function
 
@@ -48,22 +49,21 @@ class Layout:
             raise TooLarge(f"there is no {path_text(self.tensor.path)} of shape {sizes} here: {error}") from None
 
     def bytes_at(self, point: Point) -> int:
-        count: int = self.tensor.value.element_size()
-        for size in self.sizes:
-            count *= int(evaluate(size, point))
-        return count
+        reach = 1  # elements from the first to the last
+        for size, stride in zip(self.sizes, self.strides):
+            reach += (int(evaluate(size, point)) - 1) * int(evaluate(stride, point))
+        return max(0, reach) * int(self.tensor.value.element_size())
 
 
 class Calls:
     """The calls of a function that differ from an example in declared sizes only."""
 
-    def __init__(self, spec: ShapeSpec, function: types.FunctionType, slots: Sequence[Any]) -> None:
+    def __init__(self, spec: ShapeSpec | SpecChoice, function: types.FunctionType, slots: Sequence[Any]) -> None:
         self.function = function
         self.slots = tuple(slots)
-        self.declared: Declared = spec.bind(function.__code__, self.slots)
+        self.declared: Declared = spec.bind(function, self.slots)
         self.domain: Domain = self.declared.domain
         self.example = self.declared.point()
-        self.include_example = True
         if not self.declared.tensors and not self.declared.ints:
             raise UserError("nothing is declared of this call", hint="declare the dims of its tensors: ShapeSpec('x: B, S').")
         self.layouts = {path: _layout(tensor, self) for path, tensor in self.declared.tensors.items()}
@@ -84,9 +84,8 @@ class Calls:
         return tuple(slots)
 
     def _replace_value(self, slots: list[Any], path: Path, value: Any) -> None:
-        code = self.function.__code__
-        names = argument_slots(code)
-        name, *keys = path_from_slot(code, dict(zip(names, slots, strict=True)), path)
+        names = argument_slots(self.function.__code__)
+        name, *keys = path_from_slot(self.function, dict(zip(names, slots, strict=True)), path)
         index = names.index(name)
         slots[index] = replaced_at(slots[index], tuple(keys), value, path)
 
@@ -106,6 +105,8 @@ def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
         kind = f"{type(value).__name__} with layout {value.layout}"
         raise UserError(f"{path_text(tensor.path)} is {kind}; the sizes of such are not declared")
     sizes = tuple([tensor.dims.get(dim, sympy.Integer(size)) for dim, size in enumerate(value.shape)])
+    if tensor.strides:
+        return Layout(tensor, sizes, tensor.strides)
     bounds = Bounds(calls.domain.conditions())
     strides: list[Any] = [None] * value.dim()
     step: Any = sympy.Integer(1)
@@ -117,6 +118,6 @@ def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
     if any(size > 1 and a != b for size, a, b in zip(value.shape, seen, value.stride())) and value.numel():
         raise UserError(
             f"{path_text(tensor.path)} of the example does not lie densely in memory: its strides are {value.stride()}",
-            hint="give an example as the calls will be; make it contiguous if they are.",
+            hint="make the example contiguous if the calls are; else declare the strides, as 'x: B, S strided'.",
         )
     return layout

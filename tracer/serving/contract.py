@@ -1,8 +1,9 @@
-"""Shape contracts: a file that says which shapes of a domain are compiled, and the comparison of two such files.
+"""Shape contracts: a file that says which calls are compiled, and the comparison of two such files.
 
-The file is JSON: the domain; the regions with their guards and the user's lines that caused them; along which sizes rows are
-independent; output sizes as formulas; and each region as an SMT-LIB script. A shape is served if it lies in the domain and in the
-region of an entry with a graph.
+The file is JSON, for each variant of the calls: what they have in common beside sizes (dtypes, devices, layouts, constants,
+modes); the domain; the regions with their guards and the user's lines that caused them; along which sizes rows are independent;
+what is known of the outputs, sizes as formulas; and each region as an SMT-LIB script. A shape is served if it lies in the domain
+and in the region of an entry with a graph.
 """
 
 from __future__ import annotations
@@ -10,59 +11,41 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection
 from typing import Any
 
-import sympy
-
 from shapes import solver
-from shapes.domain import Domain, Point, Variable, point_text, show
-from shapes.guards import Why
-from shapes.parsing import ParseError, parse_condition, parse_integer
-from shapes.regions import RETRY_FACTOR, Condition, Region
+from shapes.domain import Domain, Point, show
+from shapes.regions import Region
 from shapes.solver.problem import RLIMIT
 from tracer.api.settings import compiled_region
 from tracer.errors import UserError
 from tracer.graph.independent_rows import rows_depend
+from tracer.graph.same_graph import kinds_of_outputs
 from tracer.runtime.shape_spec import ShapeSpec
+from tracer.serving.call_facts import same_variant
+from tracer.serving.contract_changes import KINDS, Change, Comparison
+from tracer.serving.contract_records import Record
 from tracer.serving.coverage import Coverage
 from tracer.serving.regions import Served
+from tracer.serving.variants import Certificate, known_variants
+from tracer.whole_files import write_whole
 
-VERSION = 1
-_PLACE = re.compile(r"L\['(\w+)'\](.*?)(?:\.size\(\)\[(\d+)\])?")  # L['batch']['ids'].size()[0], or L['n']
+VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contract:
-    """What a function serves: `data` is the content of the file."""
+    """What a function serves: `data` is the content of the file. Of calls of several kinds, "variants" is a list with a record of
+    each; of one kind, the record stands there itself."""
 
     data: dict[str, Any]
 
     @classmethod
-    def of(cls, function: str, coverage: Coverage) -> Contract:
-        domain = coverage.domain
-        facts = domain.conditions()
-        return cls(
-            {
-                "version": VERSION,
-                "function": function,
-                "certified": coverage.certified,
-                "domain": {
-                    "sizes": [
-                        {"name": each.name, "min": each.min, "max": each.max, "multiple_of": each.multiple_of}
-                        for each in domain.variables
-                    ],
-                    "relations": list(map(show, domain.relations)),
-                    "places": {place: show(expr) for place, expr in domain.places.items()},
-                    "ints": sorted(domain.ints),
-                    "smtlib": solver.smtlib(facts),
-                },
-                "regions": sorted(
-                    (_region_record(each, domain) for each in coverage.covering), key=lambda region: str(region["text"])
-                ),
-            }
-        )
+    def of(cls, function: str, coverage: Coverage | Certificate) -> Contract:
+        records = list(map(_record, known_variants(coverage)))
+        what = {"variants": records} if len(records) > 1 else records[0]
+        return cls({"version": VERSION, "function": function, "certified": coverage.certified, **what})
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Contract:
@@ -81,56 +64,56 @@ class Contract:
         return json.dumps(self.data, indent=1) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.text())
+        """Writes the file, whole or not at all. Raises UserError for a path that cannot be written."""
+        write_whole(path, self.text().encode())
+
+    def records(self) -> list[Record]:
+        """What it says of each variant."""
+        return [Record(each) for each in self.data.get("variants", [self.data])]
+
+    def variant(self, name: str) -> Contract:
+        """The contract of one variant alone. Raises UserError if there is none of this name."""
+        found = next((each.data for each in self.records() if each.name == name), None)
+        if found is None:
+            raise UserError(f"this contract has no variant {name!r}", hint=f"it has {self._names()}.")
+        return Contract({**found, "version": VERSION, "function": self.data["function"]})
+
+    def _names(self) -> str:
+        return ", ".join(repr(each.name) for each in self.records())
+
+    def _only_record(self) -> Record:
+        if "variants" in self.data:
+            raise UserError("this contract has several variants", hint=f"ask contract.variant(name), of {self._names()}.")
+        return Record(self.data)
 
     def domain(self) -> Domain:
-        """Raises UserError where the file's expressions cannot be read."""
-        of = self.data["domain"]
-        variables = tuple([Variable(each["name"], each["min"], each["max"], each["multiple_of"]) for each in of["sizes"]])
-        places = {place: _parse(parse_integer, text) for place, text in of["places"].items()}
-        relations = tuple([_parse(parse_condition, text) for text in of["relations"]])
-        return Domain(variables, places, relations, frozenset(of.get("ints", ())))
+        """Raises UserError where the file's expressions cannot be read, or there are several variants."""
+        return self._only_record().domain()
 
     def spec(self) -> ShapeSpec:
-        """What another process declares that is to serve the same shapes: `precompile(fn, contract.spec(), example)`."""
-        of = self.data["domain"]
-        dims: dict[str, dict[int, str]] = {}
-        for place, text in of["places"].items():
-            found = _PLACE.fullmatch(place)
-            if found is None:
-                raise UserError(f"{place}, of this contract, is no dim of an argument")
-            dims.setdefault(found[1] + found[2], {})[int(found[3] or 0)] = text
-        sizes = {each["name"]: (each["min"], each["max"], each["multiple_of"]) for each in of["sizes"]}
-        return ShapeSpec(dims, of["relations"], **sizes)
+        """What another process declares that is to serve the same shapes: `precompile(fn, contract.spec(), example)`.
+
+        Raises UserError if there are several variants."""
+        return self._only_record().spec()
 
     def regions(self) -> list[Region]:
-        """The regions in which a graph runs."""
-        found = []
-        for region in self.data["regions"]:
-            if region["kind"] == "graph":
-                exprs = [_parse(parse_condition, guard["text"]) for guard in region["guards"]]
-                found.append(Region(tuple([Condition(expr, Why.BRANCH) for expr in exprs])))
-        return found
+        """The regions in which a graph runs. Raises UserError if there are several variants."""
+        return self._only_record().regions()
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """What `new` serves and `old` does not, and the reverse. `status`: "equivalent", "different", or "unknown" where the solver
-    cannot tell and no difference is known."""
+    """How two contracts differ. `status`: "equivalent", "different", or "unknown" where the solver cannot tell and no difference
+    is known. `lost`, `gained`: a shape that `old` serves and `new` does not, and the reverse."""
 
     status: str
+    changes: tuple[Change, ...] = ()
     lost: Point | None = None
     gained: Point | None = None
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [self.status]
-        if self.lost is not None:
-            lines.append(f"lost: {point_text(self.lost)} was served, and is not any more")
-        if self.gained is not None:
-            lines.append(f"gained: {point_text(self.gained)} was not served, and is now")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([self.status, *map(str, self.changes), *self.notes])
 
 
 def contract(fn: Any) -> Contract:
@@ -153,27 +136,72 @@ def contract(fn: Any) -> Contract:
     return Contract.of(state.name, state.coverage)
 
 
-def difference(old: Contract, new: Contract, *, rlimit: int = RLIMIT) -> Difference:
-    """Which shapes one serves and the other does not: a proof that there are none, or one of them. Sizes are matched by place,
-    by name, or by order."""
-    before, after = old.domain(), new.domain()
-    names = _match_variables(before, after)
-    if names is None:
-        text = " and ".join(", ".join(each.name for each in domain.variables) for domain in (before, after))
-        return Difference("different", notes=(f"the contracts are over other sizes: {text}",))
-    old_formulas, new_formulas = _served_formulas(before, old.regions(), {}), _served_formulas(after, new.regions(), names)
-    lost, gained = (
-        _find_difference(old_formulas, new_formulas, before, rlimit),
-        _find_difference(new_formulas, old_formulas, before, rlimit),
-    )
-    sides = (("lost", lost), ("gained", gained))
-    notes = [f"the solver cannot tell whether a shape was {what}" for what, found in sides if not found]
-    if len(old.regions()) != len(new.regions()):
-        notes.append(f"regions: {len(old.regions())} before, {len(new.regions())} now")
-    lost_at, gained_at = (found[0] if found else None for found in (lost, gained))
-    if lost_at is not None or gained_at is not None:
-        return Difference("different", lost_at, gained_at, tuple(notes))
-    return Difference("equivalent" if lost and gained else "unknown", notes=tuple(notes))
+def difference(old: Contract, new: Contract, *, ignore: Collection[str] = (), rlimit: int = RLIMIT) -> Difference:
+    """How two contracts differ: a proof that they do not, or each difference, with a witness.
+
+    `ignore`: kinds that do not count, of `KINDS`: with "regions" it is no difference which shapes are served by one entry.
+    Sizes are matched by place, or else by name or order; parameters by name, or else by position. Raises UserError for a kind
+    that there is not.
+    """
+    unknown_kind = next((kind for kind in ignore if kind not in KINDS), None)
+    if unknown_kind is not None:
+        raise UserError(f"{unknown_kind!r} is no kind of difference", hint=f"there are {', '.join(KINDS)}.")
+    pairs, changes = _matched(old.records(), new.records())
+    found = [(before.name, Comparison(before, after, ignore, rlimit)) for before, after in pairs]
+    several = len(pairs) > 1 or bool(changes)
+    changes = [change for change in changes if change.kind not in ignore]
+    for name, each in found:
+        changes += [dataclasses.replace(of, text=f"{name}: {of.text}") if several else of for of in each.changes]
+    unknown = list(dict.fromkeys(text for _, each in found for text in each.unknown))
+    notes = (*unknown, *(note for _, each in found for note in each.notes))
+    lost, gained = (next((getattr(each, what) for _, each in found if getattr(each, what)), None) for what in ("lost", "gained"))
+    status = "different" if changes else "unknown" if unknown else "equivalent"
+    return Difference(status, tuple(changes), lost, gained, notes)
+
+
+def _matched(old: list[Record], new: list[Record]) -> tuple[list[tuple[Record, Record]], list[Change]]:
+    """The variants of both that correspond to one another, and what has none: by name, else by kind of call, else by order."""
+    pairs: list[tuple[Record, Record]] = []
+    same: list[Callable[[Record, Record], bool]] = [
+        lambda a, b: a.name == b.name,
+        lambda a, b: same_variant(a.call, b.call),
+        lambda a, b: len(old) == len(new),
+    ]
+    if len(old) == len(new) == 1:
+        same = same[2:]
+    elif {each.name for each in old} != {each.name for each in new}:
+        same = [same[1], same[0], same[2]]
+    for corresponds in same:
+        for before in old:
+            taken = [pair[1] for pair in pairs]
+            after = next((each for each in new if each not in taken and corresponds(before, each)), None)
+            if after is not None and before not in [pair[0] for pair in pairs]:
+                pairs.append((before, after))
+    lost = [each for each in old if each not in [pair[0] for pair in pairs]]
+    gained = [each for each in new if each not in [pair[1] for pair in pairs]]
+    changes = [Change("variants", f"{each.name!r} was there, and is not any more") for each in lost]
+    return pairs, [*changes, *(Change("variants", f"{each.name!r} was not there, and is now") for each in gained)]
+
+
+def _record(coverage: Coverage) -> dict[str, Any]:
+    domain = coverage.domain
+    return {
+        "name": coverage.name,
+        "certified": coverage.certified,
+        "call": coverage.facts,
+        "domain": {
+            "sizes": [
+                {"name": each.name, "min": each.min, "max": each.max, "multiple_of": each.multiple_of}
+                for each in domain.variables
+            ],
+            "relations": list(map(show, domain.relations)),
+            "places": {place: show(expr) for place, expr in domain.places.items()},
+            "ints": sorted(domain.ints),
+            "strides": sorted(domain.strides),
+            "smtlib": solver.smtlib(domain.conditions()),
+        },
+        "regions": sorted((_region_record(each, domain) for each in coverage.covering), key=lambda region: str(region["text"])),
+    }
 
 
 def _region_record(each: Served, domain: Domain) -> dict[str, Any]:
@@ -192,6 +220,7 @@ def _region_record(each: Served, domain: Domain) -> dict[str, Any]:
         "guards": guards,
         "rows": _row_verdicts(each, domain),
         "outputs": [list(map(show, sizes)) for sizes in each.outputs],
+        "kinds": [] if each.entry.guarded_code.graph is None else kinds_of_outputs(each.entry.guarded_code.graph),
         "smtlib": solver.smtlib([*domain.conditions(), *(condition.expr for condition in conditions)]),
     }
 
@@ -204,47 +233,8 @@ def _row_verdicts(each: Served, domain: Domain) -> dict[str, str]:
     inside = [*domain.conditions(), each.region.formula]
     # A size with one value in the region is never padded there.
     fixed = {of.name for of in domain.variables if solver.forced_value(inside, of.symbol) is not None}
-    reasons = {of.name: None if of.name in fixed else rows_depend(graph, of.symbol, dict(each.places)) for of in domain.variables}
-    no_size = "it is an int of the program, not the size of a batch"
+    sizes = [of for of in domain.variables if domain.is_size(of)]
+    reasons = {of.name: None if of.name in fixed else rows_depend(graph, of.symbol, dict(each.places)) for of in sizes}
+    no_size = "it is an int of the program, or a stride, not the size of a batch"
     reasons |= {of.name: no_size for of in domain.variables if not domain.is_size(of)}
     return {name: reason or "independent" for name, reason in reasons.items()}
-
-
-def _parse(parse: Any, text: str) -> Any:
-    try:
-        return parse(text)
-    except ParseError as error:
-        raise UserError(f"this contract cannot be compared: {error}") from None
-
-
-def _match_variables(before: Domain, after: Domain) -> dict[Any, Any] | None:
-    """size of `after` -> size of `before`. Matched by the places where they are found, else by name, else by order."""
-    if len(before.variables) != len(after.variables):
-        return None
-    old = {before.own_place(each): each.symbol for each in before.variables}
-    found = {each.symbol: old.get(after.own_place(each)) for each in after.variables}
-    if None not in found.values():
-        return found
-    if {each.name for each in before.variables} == {each.name for each in after.variables}:
-        return {each.symbol: each.symbol for each in after.variables}
-    return {new.symbol: each.symbol for new, each in zip(after.variables, before.variables)}
-
-
-def _served_formulas(domain: Domain, regions: Sequence[Region], names: Mapping[Any, Any]) -> list[Any]:
-    """For each region, the formula of the shapes of the domain that lie in it."""
-    return [sympy.And(*domain.conditions(), region.formula).xreplace(dict(names)) for region in regions]
-
-
-def _find_difference(one: Sequence[Any], other: Sequence[Any], domain: Domain, rlimit: int) -> tuple[Point | None] | None:
-    """(shape,) for a shape that lies in `one` and not in `other`; (None,) if there is none; None if the solver does not know."""
-    unknown = False
-    for part in one:
-        for limit in (rlimit, RETRY_FACTOR * rlimit):
-            answer = solver.satisfy([part], none_of=other, rlimit=limit)
-            if answer.status == "sat" and answer.values is not None:
-                return ({each.symbol: answer.values.get(each.symbol, each.smallest) for each in domain.variables},)
-            if answer.status == "unsat":
-                break
-        else:
-            unknown = True
-    return None if unknown else (None,)

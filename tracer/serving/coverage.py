@@ -3,15 +3,12 @@ entry."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
-
-import torch
 
 from shapes import solver
 from shapes.domain import Domain, Point, point_text
@@ -21,11 +18,15 @@ from tracer import _C, metrics
 from tracer.errors import CompileTimeout, InternalTracerError, UserError
 from tracer.runtime import upkeep
 from tracer.runtime.shape_spec import ShapeSpec
+from tracer.runtime.spec_choice import SpecChoice, choice_of
+from tracer.runtime.thread_state import MODES
 from tracer.runtime.tracing_lock import TRACING
+from tracer.serving.call_facts import Facts, facts_of, same_variant
 from tracer.serving.calls import Calls, TooLarge
+from tracer.serving.readiness import Probe, as_made_here, probes_of
 from tracer.serving.regions import UNKNOWN, Served, failing_guard, served
-from tracer.serving.size_one_strides import calls_with_any_strides_of_one
 from tracer.serving.target import Target, target_of
+from tracer.serving.variants import Certificate, Variant, known_variants, variants_of, with_variant
 
 CHECKED = 256  # number of sampled shapes for which a proof is compared with the check functions
 SHARE = 1000  # number of sampled shapes from which the covered share of a domain is estimated
@@ -45,6 +46,10 @@ class Coverage:
     witness: Point | None = None
     reason: str = ""
     seconds: float = 0.0
+    probes: tuple[Probe, ...] = ()  # of each entry, a call that it served when this was certified
+    name: str = ""  # of the variant, if there are several
+    facts: Facts = dataclasses.field(default_factory=dict)  # what all its calls have in common; see `call_facts`
+    spec: Any = None
 
     @property
     def certified(self) -> bool:
@@ -56,12 +61,17 @@ class Coverage:
     @property
     def stands(self) -> bool:
         """Whether all entries of this result are still valid."""
-        return all(each.entry.valid for each in self.covering)
+        return all(each.entry.valid for each in self.covering) and all(each.entry.valid for each in self.probes)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes of torch in which calls are served."""
+        return tuple(dict.fromkeys(probe.thread.text() for probe in self.probes))
 
     @property
     def covering(self) -> list[Served]:
         """The entries that serve calls of the domain, in the order in which they were made."""
-        return [each for each in self.entries if each.refused is None and each.kind != "broken"]
+        return list(filter(_covers, self.entries))
 
     def regions(self) -> list[str]:
         """What each of them serves, as text over the names of the domain."""
@@ -78,13 +88,23 @@ class Coverage:
         point = {each.symbol: sizes[each.name] for each in self.domain.variables}
         return next((each for each in self.covering if each.region.check(point)), None)
 
+    def covering_at(self, point: Point) -> list[Served]:
+        """Those of them that serve a shape."""
+        return [each for each in self.covering if each.entry.valid and each.region.check(point)]
+
     def nearest(self, point: Point) -> Point | None:
         """A shape that has an entry, as near to `point` as is found."""
         return nearest(self.domain, [each.region for each in self.covering], point)
 
+    def of_domain(self, domain: Domain) -> Coverage | None:
+        """Itself, if it is about calls with these sizes at these places."""
+        return self if self.domain.variables == domain.variables and self.domain.places == domain.places else None
+
     def __str__(self) -> str:
         text = f"{self.domain}: {self.status}"
         text += f" ({len(self.covering)} entries, {100 * self.share():.0f}% of the shapes, {self.seconds:.1f} s)"
+        if self.modes:
+            text += f", under {', '.join(self.modes)}"
         if self.witness is not None:
             text += f"\n  at {point_text(self.witness)}"
         lines = [f"\n  {self.reason}"] if self.reason else []
@@ -95,6 +115,10 @@ class Coverage:
         return text + "".join(lines)
 
     __repr__ = __str__
+
+
+def _covers(each: Served) -> bool:
+    return each.refused is None and each.kind != "broken"
 
 
 def _guard_lines(region: Region, domain: Domain) -> list[str]:
@@ -108,14 +132,14 @@ def coverage(
     example: Any = (),
     *,
     kwargs: Mapping[str, Any] | None = None,
-    strides_of_one: bool = False,
     rlimit: int = RLIMIT,
-) -> Coverage:
+) -> Coverage | Certificate:
     """Whether each shape of a domain has an entry now: a proof, or a shape without one. Nothing is traced.
 
     `spec` is by default what was declared when `fn` was compiled; `example` and `kwargs` are the arguments of one call. What
-    is said holds for calls that differ from it in declared sizes only; with `strides_of_one` also for those in which a dim of
-    size 1 has any stride, as in slices and transposed tensors. Raises UserError where these do not fit each other.
+    is said holds for calls that differ from it in declared sizes, and strides, only. For calls of several kinds give a list in
+    place of `spec`: of `tracer.Variant`, tuples of arguments or dicts of keywords; the result is a `Certificate` over all of
+    them. Raises UserError where spec and example do not fit each other.
 
     ```python
     compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
@@ -123,8 +147,9 @@ def coverage(
     assert found.status == "uncovered" and found.witness
     ```
     """
-    search = _Search(fn, spec, example, kwargs, rlimit)
-    return search.with_any_strides_of_one(_Search.check) if strides_of_one else search.check()
+    searches = [_searches(fn, variant, rlimit) for variant in _variants(spec, example, kwargs)]
+    found = [_in_each_mode(of_modes, _Search.check) for of_modes in searches]
+    return Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0]
 
 
 def precompile(
@@ -136,15 +161,15 @@ def precompile(
     max_entries: int = 64,
     max_seconds: float | None = None,
     progress: Callable[[Coverage], None] | bool = False,
-    strides_of_one: bool = False,
     rlimit: int = RLIMIT,
-) -> Coverage:
+) -> Coverage | Certificate:
     """Traces until every shape of a domain has an entry; see `coverage` for the arguments.
 
     Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or proved,
     with what holds instead. `progress` is called with the coverage before each trace; True prints it to stderr. What `spec`
-    says is from now on what is declared of `fn`, and its entries are pinned.
-    `max_seconds` are seconds. Raises UserError where spec and example do not fit.
+    says is from now on what is declared of `fn`, and its entries are pinned. A later `precompile` of calls of another kind
+    (other dtypes or modes, an argument that was None) adds a variant; of the same kind, it takes the place of the first.
+    `max_entries` is of each variant, `max_seconds` are seconds for all. Raises UserError where spec and example do not fit.
 
     ```python
     compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
@@ -152,14 +177,71 @@ def precompile(
     assert certificate.certified, certificate
     ```
     """
-    search = _Search(fn, spec, example, kwargs, rlimit)
-    report = _print if progress is True else progress or None
-    with search.declared():
-        if not strides_of_one:
-            return search.fill(max_entries, max_seconds, report)
-        filled = search.with_any_strides_of_one(lambda part: part.fill(max_entries, max_seconds, report))
-        # Once more, since entries may have been merged in between.
-        return search.with_any_strides_of_one(_Search.check) if filled.certified else filled
+    searches = [_searches(fn, variant, rlimit, adds=True) for variant in _variants(spec, example, kwargs)]
+    budget = _Budget(max_entries, max_seconds, _print if progress is True else progress or None)
+
+    def fill(search: _Search) -> Coverage:
+        with search.declared():
+            return search.fill(budget)
+
+    found = [_in_each_mode(of_modes, fill) for of_modes in searches]
+    # What was traced for one variant may have merged entries of those before it.
+    found = [was if was.stands else _in_each_mode(of_modes, _Search.check) for of_modes, was in zip(searches, found)]
+    return Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0]
+
+
+def _searches(fn: Any, variant: Variant, rlimit: int, adds: bool = False) -> dict[str, _Search]:
+    """Mode -> the search in it, with the example as it would be made there, for each mode that the spec names; else one."""
+    named = target_of(fn).state.shapes if variant.spec is None else ShapeSpec.of(variant.spec)
+    found = {}
+    modes = () if named is None else named.modes
+    for mode in modes:
+        with MODES[mode]():
+            args, keywords = variant.arguments()
+            example = dataclasses.replace(variant, example=as_made_here(args), kwargs=as_made_here(dict(keywords)))
+            found[mode] = _Search(fn, example, rlimit, adds)
+            found[mode].facts["modes"] = {"modes": list(modes)}  # one variant, in all of them
+    return found or {"": _Search(fn, variant, rlimit, adds)}
+
+
+def _in_each_mode(searches: Mapping[str, _Search], do: Callable[[_Search], Coverage]) -> Coverage:
+    """The first result that is not certified, if any, else one for all modes."""
+    if "" in searches:
+        return do(searches[""])
+    found: list[Coverage] = []
+    for mode, search in searches.items():
+        with MODES[mode]():
+            found.append(do(search))
+        if not found[-1].certified:
+            return search.kept(dataclasses.replace(found[-1], reason=f"under {mode}: {found[-1].reason}"))
+    probes = tuple([probe for part in found for probe in part.probes])
+    return search.kept(dataclasses.replace(found[0], probes=probes, seconds=sum(part.seconds for part in found)))
+
+
+def _variants(spec: Any, example: Any, kwargs: Mapping[str, Any] | None) -> list[Variant]:
+    if not isinstance(spec, (list, tuple)):
+        return [Variant(example, kwargs, spec)]
+    if example != () or kwargs:
+        raise UserError("a list of variants was given, and an example beside it", hint="write precompile(fn, [(x,), (x, mask)]).")
+    return variants_of(spec)
+
+
+@dataclasses.dataclass
+class _Budget:
+    """What all traces of one `precompile` may use together."""
+
+    entries: int
+    seconds: float | None
+    report: Callable[[Coverage], None] | None
+    started: float = dataclasses.field(default_factory=time.perf_counter)
+
+    @property
+    def ends(self) -> float:
+        return float("inf") if self.seconds is None else self.started + self.seconds
+
+    @property
+    def is_late(self) -> bool:
+        return time.perf_counter() > self.ends
 
 
 def _print(now: Coverage) -> None:
@@ -170,32 +252,23 @@ def _print(now: Coverage) -> None:
 class _Search:
     """Searches a domain for shapes that no entry of a function serves."""
 
-    def __init__(self, fn: Any, spec: Any, example: Any, kwargs: Mapping[str, Any] | None, rlimit: int) -> None:
+    def __init__(self, fn: Any, variant: Variant, rlimit: int, adds: bool = False) -> None:
+        """`adds`: whether the result is kept whatever it is, even if other variants are known already."""
         self.started = time.perf_counter()
         self.target: Target = target_of(fn)
-        spec = self.target.state.shapes if spec is None else ShapeSpec.of(spec)
+        self.name, self.adds, self.rlimit = variant.name, adds, rlimit
+        function, slots = self.target.function, self.target.slots(*variant.arguments())
+        spec = self.target.state.shapes if variant.spec is None else ShapeSpec.of(variant.spec)
         if spec is None:
             raise UserError("no shapes were declared", hint="give a spec, such as 'x: B, S; B in 1..256'.")
-        self.spec: ShapeSpec = spec
-        args, keywords = _arguments(example, kwargs)
-        self.calls = Calls(spec, self.target.function, self.target.slots(args, keywords))
-        self.rlimit = rlimit
+        self.spec: ShapeSpec = spec.chosen(function, slots)[0] if isinstance(spec, SpecChoice) else spec
+        self.calls = Calls(self.spec, function, slots)
+        self.facts = facts_of(self.calls)
         self._served: dict[int, Served] = {}
 
     @property
     def domain(self) -> Domain:
         return self.calls.domain
-
-    def with_any_strides_of_one(self, check: Callable[[_Search], Coverage]) -> Coverage:
-        """The result of `check` for these calls, and for calls with other strides at dims of size 1: the first that is not
-        certified, if any."""
-        found = check(self)
-        for calls in calls_with_any_strides_of_one(self.calls):
-            part = copy.copy(self)
-            part.calls, part._served = calls, {}
-            if found.certified and not (here := check(part)).certified:
-                found = self.result(here.status, here.witness, here.reason)
-        return self.result("certified") if found.certified else found
 
     # -- checking ------------------------------------------------------------------------------------------------
 
@@ -210,8 +283,11 @@ class _Search:
 
     def find_uncovered(self) -> SearchResult:
         """A shape that no entry serves. An entry with a graph break serves none: what follows the break is not known."""
-        regions = [each.region for each in self.entries() if each.refused is None and each.kind != "broken"]
-        return find_uncovered(self.domain, regions, rlimit=self.rlimit)
+        return find_uncovered(self.domain, [each.region for each in self.covering()], rlimit=self.rlimit)
+
+    def covering(self) -> list[Served]:
+        """The entries that serve calls of the domain."""
+        return [each for each in self.entries() if each.refused is None and each.kind != "broken"]
 
     def check(self) -> Coverage:
         found = self.find_uncovered()
@@ -232,7 +308,7 @@ class _Search:
         """The reason why no entry serves the example itself, though one serves its shape; None if the example is served. Other
         calls are like hypothetical ones, with new tensors, and unlike the example then."""
         failures = []
-        for each in self.entries() if self.calls.include_example else ():
+        for each in self.entries():
             if each.refused is None and each.kind != "broken" and each.region.check(self.calls.example):
                 failures.append(failing_guard(each.entry, self.calls, None))
         if not failures or None in failures:
@@ -241,7 +317,7 @@ class _Search:
 
     def verify(self) -> None:
         """Compares a proof with the check functions, at sampled shapes. Raises InternalTracerError if they contradict it."""
-        covering = [each for each in self.entries() if each.refused is None and each.kind != "broken"]
+        covering = self.covering()
         for point in filter(self.calls.is_small, self.domain.samples(CHECKED)):
             claimed = [each for each in covering if each.region.check(point)]
             refused = [failing_guard(each.entry, self.calls, point) for each in claimed]
@@ -251,43 +327,66 @@ class _Search:
 
     def result(self, status: str, witness: Point | None = None, reason: str = "") -> Coverage:
         seconds = time.perf_counter() - self.started
-        found = Coverage(self.domain, status, tuple(self.entries()), witness, reason, seconds)
-        self.target.state.keep_coverage(found)
+        entries = tuple(self.entries())
+        probes = probes_of([each for each in entries if _covers(each)], self.calls) if status == "certified" else ()
+        return self.kept(
+            Coverage(self.domain, status, entries, witness, reason, seconds, probes, self.name, self.facts, self.spec)
+        )
+
+    def kept(self, found: Coverage) -> Coverage:
+        """Keeps what was found of this variant."""
+        state = self.target.state
+        state.keep_coverage(with_variant(state.coverage, found, self.adds or found.certified))
         return found
 
     # -- filling -------------------------------------------------------------------------------------------------
 
     def declared(self) -> AbstractContextManager[None]:
-        """Within, and from then on unless the block raises, the function is declared to have these shapes."""
-        return self.target.state.declaring(self.spec)
+        """Within, and from then on unless the block raises, the function is declared to have these shapes, beside those of the
+        other variants."""
+        state = self.target.state
+        others = [each.spec for each in known_variants(state.coverage) if not same_variant(each.facts, self.facts)]
+        return state.declaring(choice_of([*others, self.spec], self.spec))
 
-    def fill(self, max_entries: int, max_seconds: float | None, report: Callable[[Coverage], None] | None) -> Coverage:
-        ends = float("inf") if max_seconds is None else self.started + max_seconds
-        with solver.until(ends):
-            found = self.filled(max_entries, max_seconds, report)
-        late = found.status == "unknown" and time.perf_counter() > ends
-        return self.result("budget", found.witness, f"{max_seconds} seconds are spent") if late else found
+    def fill(self, budget: _Budget) -> Coverage:
+        with solver.until(budget.ends):
+            found = self.filled(budget)
+        late = found.status == "unknown" and budget.is_late
+        return self.result("budget", found.witness, f"{budget.seconds} seconds are spent") if late else found
 
-    def filled(self, max_entries: int, max_seconds: float | None, report: Callable[[Coverage], None] | None) -> Coverage:
+    def filled(self, budget: _Budget) -> Coverage:
         made = 0
         while True:
-            if max_seconds is not None and time.perf_counter() - self.started > max_seconds:
-                return self.result("budget", reason=f"{max_seconds} seconds are spent")
+            if budget.is_late:
+                return self.result("budget", reason=f"{budget.seconds} seconds are spent")
             now = self.check()
-            if report is not None:
-                report(now)
+            if budget.report is not None:
+                budget.report(now)
             if now.status == "certified":
                 return self.after_compaction(now)
             if now.status != "uncovered" or now.witness is None:
                 return now
             if not upkeep.has_room(self.target.state, self.target.entries()) and self.target.state.capacity is not None:
                 return self.result("budget", now.witness, f"the capacity of {self.target.state.capacity} entries is used up")
-            if made >= max_entries:
-                return self.result("budget", now.witness, f"{max_entries} entries were made, and that shape has none")
-            problem = self.trace(now.witness)
+            if made >= budget.entries:
+                return self.result("budget", now.witness, f"{budget.entries} entries were made, and that shape has none")
+            problem = self.trace(self.toward_example(now.witness))
             if problem is not None:
                 return problem
             made += 1
+
+    def toward_example(self, point: Point) -> Point:
+        """A shape without an entry that is like the example where it can be, and else has no size 0 or 1. The entry that is made
+        for such a shape often serves those of these sizes, too, and one made for them nothing else."""
+        covered = [each.region for each in self.covering()]
+        for each in self.domain.variables:
+            usual = (self.calls.example[each.symbol], next((value for value in each.values() if value >= 2), 0))
+            for value in dict.fromkeys(value for value in usual if value >= 2):
+                moved = {**point, each.symbol: value}
+                if self.domain.holds(moved) and not any(region.check(moved) for region in covered):
+                    point = moved
+                    break
+        return point
 
     def after_compaction(self, now: Coverage) -> Coverage:
         """The result after entries with the same graph were merged, proved anew."""
@@ -350,14 +449,4 @@ What runs behind the break{text} is compiled when it is first reached, for what 
 _UNLIKE_EXAMPLE = """\
 The example itself finds no entry, though each shape has one: {text}
   Entries are made for tensors of their own: new ones, that share no memory, lie at the beginning of it and have no gaps. Give an
-  example like that, and have calls like that; with strides_of_one=True the strides of dims of size 1 may be whatever they are."""
-
-
-def _arguments(example: Any, kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    if isinstance(example, torch.Tensor):
-        example = (example,)
-    if isinstance(example, Mapping):
-        return (), {**example, **(kwargs or {})}
-    if not isinstance(example, Sequence):
-        raise UserError(f"example={example!r} is no tuple of arguments", hint="write example=(x,) or kwargs={'x': x}.")
-    return tuple(example), kwargs or {}
+  example like that, and have calls like that; what is declared as strided ("x: B, S strided") may have gaps."""

@@ -15,16 +15,25 @@ from shapes.guards import Why
 from shapes.regions import Condition, Region, find_member, substituted
 from tracer import _C
 from tracer.graph.same_graph import sizes_of_outputs
-from tracer.guards import CheckFunctionManager, EqualsMatch, ShapeGuards, ShapeLine, TensorMatch, TypeMatch
+from tracer.guards.identity import TypeMatch
+from tracer.guards.manager import CheckFunctionManager
+from tracer.guards.shapes import ShapeGuards, ShapeLine
+from tracer.guards.tensors import TensorMatch
+from tracer.guards.values import EqualsMatch
 from tracer.serving.calls import Calls, Layout
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.sources.tensors import StorageOffsetSource, TensorSizeSource, TensorStrideSource
 
 if TYPE_CHECKING:
-    from tracer.guards import Guard
+    from tracer.guards.base import Guard
     from tracer.runtime.guarded_code import GuardedCode
 
+NOWHERE = Region((Condition(sympy.false, Why.SPECIALIZED),))
 UNKNOWN = "the solver does not know whether its guards can hold"
+
+
+class _NotInCalls(Exception):
+    """What an entry guards the size of is not there in these calls: a mask that is None, an item of a longer list."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,6 +45,7 @@ class Served:
     refused: str | None = None
     outputs: tuple[tuple[Any, ...], ...] = ()  # sizes of each output of its graph, over the domain's variables
     places: Mapping[Any, Any] = dataclasses.field(default_factory=dict)  # symbol of its trace -> expression over these
+    witness: Mapping[Any, int] | None = None  # a shape that it serves
 
     @property
     def kind(self) -> str:
@@ -46,7 +56,10 @@ class Served:
 
 def served(entry: _C.Entry, calls: Calls) -> Served:
     """Which of these calls an entry serves."""
-    region, outputs, places = _region_of_entry(entry, calls)
+    try:
+        region, outputs, places = _region_of_entry(entry, calls)
+    except _NotInCalls as error:
+        return Served(entry, NOWHERE, str(error))
     found = find_member(calls.domain, region)
     if found.status == "unsat":
         return Served(entry, region, "its shapes lie outside of the domain", outputs, places)
@@ -57,7 +70,7 @@ def served(entry: _C.Entry, calls: Calls) -> Served:
         or failing_guard(entry, calls, found.witness)
         or _guard_failing_for_originals(entry, calls)
     )
-    return Served(entry, region, failure, outputs, places)
+    return Served(entry, region, failure, outputs, places, found.witness)
 
 
 def _guard_not_understood(entry: _C.Entry, calls: Calls) -> str | None:
@@ -156,7 +169,17 @@ def _value_of_label(label: Any, layouts: dict[Source, Layout], ints: Mapping[Sou
     of_tensor = isinstance(label, (TensorSizeSource, TensorStrideSource, StorageOffsetSource))
     layout = layouts.get(label.base) if of_tensor else None
     if layout is None:
-        return sympy.sympify(label.get(values))
+        return _number_at(label, values)
     if isinstance(label, StorageOffsetSource):
         return sympy.Integer(0)  # the tensors of the calls are new
     return (layout.sizes if isinstance(label, TensorSizeSource) else layout.strides)[label.dim]
+
+
+def _number_at(label: Any, values: Any) -> Any:
+    try:
+        number = label.get(values)
+    except Exception as error:
+        raise _NotInCalls(f"there is no {label.name} in these calls ({type(error).__name__})") from None
+    if not isinstance(number, (int, float)):
+        raise _NotInCalls(f"{label.name} is no number in these calls, but {type(number).__qualname__}")
+    return sympy.sympify(number)

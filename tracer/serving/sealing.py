@@ -17,11 +17,11 @@ from shapes.domain import point_text
 from tracer.api.entry import compile
 from tracer.api.settings import compiled_region, region_of
 from tracer.errors import SealedError, UserError
-from tracer.runtime.guarded_code import entries_of, guard_failures
+from tracer.runtime.missed_calls import MissedCall
 from tracer.runtime.region_state import RegionState
-from tracer.runtime.shape_spec import Declared
 from tracer.serving import background
 from tracer.serving.coverage import Coverage, precompile
+from tracer.serving.variants import Certificate
 
 POLICIES = ("error", "eager", "background")
 
@@ -29,9 +29,10 @@ POLICIES = ("error", "eager", "background")
 def seal(fn: Any, on_miss: str = "error") -> None:
     """From now on a call that no entry serves is not traced in its request.
 
-    `on_miss="error"`: it raises `exc.SealedError`, which names the shape, the nearest one that is covered, and the guards that
-    fail. "eager": the original runs; the first time warns. "background": the original runs, and one worker traces the call
-    and installs the entry. Raises UserError for what was not compiled.
+    `on_miss="error"`: it raises `exc.SealedError`, which says in a line what is wrong, as far as the declared domain and the
+    arguments tell; its `explain()` names the nearest shape that is covered and the guards that fail. "eager": the original runs;
+    the first time warns. "background": the original runs, and one worker traces the call and installs the entry. Raises UserError
+    for what was not compiled.
 
     ```python
     compiled = tracer.compile(lambda x: x + 1)
@@ -40,7 +41,7 @@ def seal(fn: Any, on_miss: str = "error") -> None:
     try:
         compiled(torch.ones(3, 3))
     except tracer.exc.SealedError as error:
-        print(error)
+        print(error.explain())
     tracer.unseal(compiled)
     ```
     """
@@ -75,6 +76,32 @@ def wait(timeout: float | None = None) -> bool:
     return background.WORKER.wait(timeout)
 
 
+class SealedCall(MissedCall):
+    """A call that a sealed function missed."""
+
+    hint = "call with a shape that is covered, precompile this one too, or seal with on_miss='background'."
+
+    def title(self) -> str:
+        return f"{self.name} is sealed, and no entry serves this call"
+
+    def near(self, region: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> str:
+        """Which covered sizes come nearest to those of the call, or what else a covered call with its sizes has in place of what
+        this one has. Empty if coverage was not asked for, or for another declaration."""
+        declared, kept = region.declared_shapes(function, args), region.coverage
+        if declared is None or not isinstance(kept, (Coverage, Certificate)):
+            return ""
+        found = kept.of_domain(declared.domain)
+        if found is None:
+            return ""
+        point = declared.point()
+        here = found.covering_at(point)
+        if not here:
+            near = found.nearest(point)
+            return "" if near is None else f" (the nearest covered shape is {point_text(near)})"
+        failure = here[0].entry.guarded_code.manager.explain(args, function.__closure__)
+        return f", which is a covered shape: something else differs{'' if failure is None else failure.instead()}"
+
+
 @dataclasses.dataclass
 class Seal:
     """The miss handler of a sealed region, which is `state`."""
@@ -90,14 +117,13 @@ class Seal:
             return
         self.state.stats["sealed miss"] += 1
         if self.policy == "error":
-            message, hint = self.describe_miss(function, args)
-            raise SealedError(message, hint=hint)
+            raise SealedError(missed=SealedCall(self.state, function, args))
         if self.policy == "background":
             if background.WORKER.has_room_for(self.state, function, args) and self.is_in_declared_domain(function, args):
                 background.WORKER.add(self.state, function, args)
         elif not self.warned:
             self.warned = True
-            message, hint = self.describe_miss(function, args)
+            message, hint = SealedCall(self.state, function, args).summary()
             warnings.warn(f"{message}\n  Such calls run uncompiled. Hint: {hint}", stacklevel=3)
 
     def is_in_declared_domain(self, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
@@ -108,30 +134,3 @@ class Seal:
         except UserError:
             self.state.stats["undeclared"] += 1
             return False
-
-    def describe_miss(self, function: types.FunctionType, args: tuple[Any, ...]) -> tuple[str, str]:
-        """The message and the hint for a miss."""
-        name = f"{function.__qualname__} ({function.__code__.co_filename}:{function.__code__.co_firstlineno})"
-        message = f"{name} is sealed, and no entry serves this call"
-        hint = "call with a shape that is covered, precompile this one too, or seal with on_miss='background'."
-        try:
-            declared = self.state.declared_shapes(function, args)
-            point = None if declared is None else declared.point()
-        except UserError as error:
-            return f"{message}: {error.message}", error.hint or hint
-        if declared is not None and point is not None:
-            message += f", at {point_text(point)}{self.nearest_text(declared, point)}"
-        entries = entries_of(self.state.region, function.__code__, function.__globals__)
-        failures = guard_failures(entries, function, args)
-        lines = "".join(f"\n    - {failure}" for failure in failures[:8])
-        return f"{message}. Guards that fail:{lines or ' none, there is no entry'}", hint
-
-    def nearest_text(self, declared: Declared, point: Any) -> str:
-        # Which covered sizes come nearest to those of the call. Empty if coverage was not asked for, or for another declaration.
-        found: Coverage | None = self.state.coverage
-        if found is None or found.domain.variables != declared.domain.variables:
-            return ""
-        near = found.nearest(point)
-        if near == point:
-            return ", which is a covered shape: something else differs"
-        return "" if near is None else f" (the nearest covered shape is {point_text(near)})"

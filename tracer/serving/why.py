@@ -10,8 +10,9 @@ from shapes.regions import nearest
 from tracer import _C
 from tracer.api.settings import compiled_region
 from tracer.errors import UserError
-from tracer.guards import GuardFailure
+from tracer.guards.manager import GuardFailure
 from tracer.serving.calls import Calls
+from tracer.serving.readiness import still_certified
 from tracer.serving.regions import served
 from tracer.serving.target import Target, target_of
 
@@ -39,7 +40,8 @@ class Why:
     outside: str = ""  # what was declared and does not hold
     domain: Domain | None = None
     point: Point | None = None
-    nearest: Point | None = None
+    nearest: Point | None = None  # another shape than that of the call
+    alike: Miss | None = None  # of an entry that serves its shape: what fails is no guard on sizes
 
     @property
     def hit(self) -> bool:
@@ -61,9 +63,9 @@ class Why:
             lines.append("  there is no entry yet")
         lines += [f"  entry {number}: {miss}" for number, miss in enumerate(self.misses)]
         if self.nearest is not None:
-            same = self.nearest == self.point
-            near = f"nearest covered shape: {point_text(self.nearest)}"
-            lines.append("  its shape is covered: what differs is no size" if same else f"  {near}")
+            lines.append(f"  nearest covered shape: {point_text(self.nearest)}")
+        if self.alike is not None:
+            lines.append(f"  its shape is covered: what differs is no size{self.alike.failure.instead()}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -88,15 +90,17 @@ def why(fn: Any, *args: Any, **kwargs: Any) -> Why:
     entry = target.lookup(args, kwargs)
     point = domain = near = None
     outside = ""
+    misses = () if entry is not None else tuple(_misses(target, slots))
+    alike = None
     if target.state.shapes is not None:
         try:
             calls = Calls(target.state.shapes, target.function, slots)
             domain, point = calls.domain, calls.example
-            near = None if entry is not None else _nearest_covered(target, calls)
+            if entry is None:
+                near, alike = _nearest_covered(target, calls, misses)
         except UserError as error:
             outside = error.message
-    misses = () if entry is not None else tuple(_misses(target, slots))
-    return Why(name, entry, misses, outside, domain, point, near)
+    return Why(name, entry, misses, outside, domain, point, near, alike)
 
 
 def _misses(target: Target, slots: tuple[Any, ...]) -> list[Miss]:
@@ -108,10 +112,14 @@ def _misses(target: Target, slots: tuple[Any, ...]) -> list[Miss]:
     return found
 
 
-def _nearest_covered(target: Target, calls: Calls) -> Point | None:
-    """The nearest shape that an entry covers, whatever other guards fail for this call."""
-    regions = [served(entry, calls).region for entry in target.entries()]
-    return nearest(calls.domain, regions, calls.example) if regions else None
+def _nearest_covered(target: Target, calls: Calls, misses: tuple[Miss, ...]) -> tuple[Point | None, Miss | None]:
+    """The nearest shape that an entry covers, whatever other guards fail for this call. Where an entry covers its very shape:
+    None, and what that entry misses."""
+    regions = {entry: served(entry, calls).region for entry in target.entries()}
+    alike = next((miss for miss in misses if miss.entry in regions and regions[miss.entry].check(calls.example)), None)
+    if alike is not None or not regions:
+        return None, alike
+    return nearest(calls.domain, list(regions.values()), calls.example), None
 
 
 def stats(fn: Any) -> dict[str, Any]:
@@ -138,7 +146,7 @@ def stats(fn: Any) -> dict[str, Any]:
         "sealed_misses": state.stats["sealed miss"],
         "undeclared": state.stats["undeclared"],
         "seconds_compiling": state.compile_seconds,
-        "certified": state.coverage is not None and state.coverage.certified and state.coverage.stands,
+        "certified": state.coverage is not None and still_certified(state.coverage),
         "entries": list(map(_entry_record, entries)),
     }
 

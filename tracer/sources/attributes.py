@@ -93,6 +93,15 @@ _GETATTR: Step = Step(getattr, "getattr({0}, {1})")
 
 
 @source_kind
+class SubclassesSource(Source):
+    """The list of the direct subclasses that a class has now."""
+
+    base: Source
+    way = (steps.SUBCLASSES,)
+    named = "{self.base}.__subclasses__()"
+
+
+@source_kind
 class WeakTargetSource(Source):
     """What a weak reference refers to."""
 

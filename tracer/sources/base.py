@@ -95,9 +95,12 @@ class FrameValues:
 
 
 class StepScope(Protocol):
-    """What a source at the beginning of paths needs to say where C begins: each gives the number of a step."""
+    """Where paths begin in C. Each method returns the index of a step; a root source calls the one that fits it."""
 
     def argument(self, name: str) -> int: ...
+    def slot(self, name: str) -> int:
+        """Where an argument stands among those of the call (which is no step)."""
+
     def cell(self, name: str) -> int: ...
     def globals(self) -> int: ...
     def constant(self, obj: object) -> int: ...
@@ -138,16 +141,16 @@ class Source(_C.Value):
     way: ClassVar[tuple[Step, ...]] = ()  # from what it starts from to the value
     named: ClassVar[str] = ""  # its name, in terms of its fields: "{self.base}.{self.attr}"
     leads_to: ClassVar[type | None] = None  # the exact type of the value, where the steps show it
-    word: ClassVar[int] = _C.WORD.INT  # as which word (of the base, if it is no INT) C reads it where a number is wanted
-    is_part: ClassVar[bool] = False  # whoever hands in the base hands it in
-    is_kept: ClassVar[bool] = False  # in the base, between calls
+    word: ClassVar[int] = _C.WORD.INT  # the word that C reads if it needs a number; of the base, if it is not INT
+    is_part: ClassVar[bool] = False  # it is passed in together with its base
+    is_kept: ClassVar[bool] = False  # the base keeps it between calls, as a module keeps its attributes
 
     def label(self) -> str:
         """The name as logs show it, in terms of `L['a']` and `G['torch']`."""
         return self.named.format(self=self)
 
     def origin(self) -> Source:
-        """What its steps start from: the base; of some that begin a path, another that does."""
+        """The source from which its steps start: the base. For some root sources it is another root source."""
         assert self.base is not None
         return self.base
 
@@ -194,7 +197,7 @@ class Source(_C.Value):
         return value
 
     def walk(self, scope: StepScope, origin: int) -> int:
-        """The step of C whose value is that here; `origin` is that of `origin()`. Raises Unreadable."""
+        """The index of the step of C that gives this value; `origin` is the step of `origin()`. Raises Unreadable."""
         for step, key in self.steps():
             if step.kind is None or not step.is_in_c(key):
                 raise Unreadable
@@ -231,11 +234,11 @@ class Source(_C.Value):
 
 
 class RootSource(Source):
-    """A source that no other one leads to: each says for itself where it is found."""
+    """A source without a base: the beginning of a path."""
 
     __slots__ = ()
     root_kind = "constant"  # as lists of guards name it: local, global, ...
-    found_by_name: ClassVar[bool] = False  # in a table of the process, which may lead to another object later
+    found_by_name: ClassVar[bool] = False  # looked up in a table of the process, which may have another object later
 
     @property
     def base(self) -> None:  # type: ignore[override]  # a root has none
@@ -260,7 +263,7 @@ class RootSource(Source):
         return Source.steps(self) if self.way else ()
 
     def begins_in_c(self) -> bool:
-        """Whether C finds it."""
+        """Whether C can read it."""
         origin = self.origin()
         if origin is self:
             return type(self).begin is not RootSource.begin
@@ -272,6 +275,6 @@ _S = TypeVar("_S", bound=type[Source])
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 def source_kind(cls: _S) -> _S:
-    """Makes a class a kind of source: a dataclass with slots, compared as `Source` says. Type checkers see that nobody
-    changes one; at run time that would make each dearer."""
+    """Makes a class a kind of source: a dataclass with slots, compared as `Source` says. It is frozen for type checkers only,
+    because frozen dataclasses are slower to make."""
     return dataclass(slots=True, eq=False, repr=False)(cls)  # type: ignore[return-value]  # slots make another class

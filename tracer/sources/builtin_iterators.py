@@ -22,7 +22,7 @@ def _reduced(iterator: Any) -> Any:
         raise TypeError(f"{type(iterator)} is not an iterator of a builtin")
     try:
         return iterator.__reduce__()
-    except RuntimeError as error:  # what it takes from has changed since
+    except RuntimeError as error:  # its container has changed since
         raise TypeError(f"{type(iterator)} that cannot go on") from error
 
 
@@ -63,7 +63,7 @@ def iterated(iterator: Any) -> Any:
 
 
 def iterator_parts(iterator: Any) -> tuple[Any, ...]:
-    """The arguments that would make a zip (not a strict one), enumerate, map or filter as it stands."""
+    """The arguments that make a zip (not a strict one), enumerate, map or filter with the same remaining items."""
     reduced = _reduced(iterator)
     if type(iterator) not in COMPOSED_ITERATORS or len(reduced) > 2:
         raise TypeError(f"{type(iterator)} has no parts, or more than those")

@@ -48,11 +48,11 @@ class ItemSource(Source):
         return f"{self.base.name}[{self.key.name if isinstance(self.key, Source) else repr(self.key)}]"
 
     def steps(self) -> tuple[tuple[Step, Any], ...]:
-        """Which step it is depends on the key."""
+        """One step, chosen by the kind of key."""
         return ((steps.VALUE_AT, self.key.index) if isinstance(self.key, DictKeySource) else (steps.ITEM, self.key),)
 
     def emit(self, cg: SourceCodegen) -> None:
-        """No other reading knows what guards show of the base."""
+        """Only generated code may rely on `exact`: there the guards have been checked."""
         if not self.exact or isinstance(self.key, DictKeySource):
             Source.emit(self, cg)
         else:

@@ -19,7 +19,7 @@ class UpcomingSource(Source):
 
 @source_kind
 class IteratorPartsSource(Source):
-    """What a zip, enumerate, map or filter takes from: the arguments that would make it as it stands."""
+    """The arguments that make a zip, enumerate, map or filter with the same remaining items."""
 
     base: Source
     way = (steps.ITERATOR_PARTS,)

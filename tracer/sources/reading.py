@@ -50,6 +50,13 @@ def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from codes_in(constant)
 
 
+def argument(args: tuple[Any, ...], kwargs: dict[str, Any], index: int, name: str) -> Any:
+    """The argument at an index of *args, or else that of a name in **kwargs."""
+    if len(args) <= index and name not in kwargs:
+        raise KeyError(f"the call passes no {name!r}")
+    return args[index] if len(args) > index else kwargs[name]
+
+
 def type_item(cls: type, name: str) -> Any:
     """What stands under a name in the class's own namespace."""
     return type_dict(cls)[name]
@@ -65,12 +72,12 @@ def type_lookup(cls: type, name: str) -> Any:
 
 
 def is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
-    """As isinstance, which asks a value of another class for its `__class__`: that may run user code."""
+    """isinstance() by the real type of a value. The builtin also reads `__class__`, which may run user code."""
     return issubclass(type(value), kind)
 
 
 def field_index(static: Any) -> int | None:
-    """Of what stands in a named tuple class for a field, if it is that: which item it is."""
+    """The index of the item that a class attribute of a named tuple reads; None if the value is no such attribute."""
     return static.__reduce__()[1][0] if type(static) is _FieldDescriptor else None
 
 

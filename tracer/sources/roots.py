@@ -1,6 +1,6 @@
-"""Where paths begin: arguments, globals, closure cells, builtins, modules, and objects that are simply known.
+"""Where paths begin: arguments, globals, closure cells, builtins, modules, and objects that the tracer knows.
 
-Each says for itself how it is found; some are a step from another, and say only what is shorter.
+Each class says itself how its value is found. Some are one step from another root source, and override only what can be shorter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from types import CellType
 from typing import Any
 
 from tracer._C import STEP
-from tracer.sources import steps
+from tracer.sources import reading, steps
 from tracer.sources.base import CLOSURE, FrameValues, ReadScope, RootSource, SourceCodegen, StepScope, source_kind
 
 
@@ -36,6 +36,39 @@ class LocalSource(RootSource):
 
     def begin(self, scope: StepScope) -> int:
         return scope.argument(self.local_name)
+
+
+@source_kind
+class ArgumentSource(RootSource):
+    """An argument that the frame's function takes as part of *args or of **kwargs: the one at an index, or else of a name."""
+
+    argument: str
+    index: int
+    args: str
+    kwargs: str
+    root_kind = "local"
+    named = "L[{self.argument!r}]"
+
+    def read(self, scope: ReadScope) -> str:
+        args, kwargs = scope.local(self.args), scope.local(self.kwargs)
+        return f"({args}[{self.index}] if len({args}) > {self.index} else {kwargs}[{self.argument!r}])"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(reading.argument)
+        cg.load_local(self.args)
+        cg.load_local(self.kwargs)
+        cg.load_const(self.index)
+        cg.load_const(self.argument)
+        cg.call(4)
+
+    def get(self, values: FrameValues) -> Any:
+        return reading.argument(values.locals[self.args], values.locals[self.kwargs], self.index, self.argument)
+
+    def slot(self) -> str:
+        return self.args
+
+    def begin(self, scope: StepScope) -> int:
+        return scope.add(STEP.ARGUMENT, scope.argument(self.kwargs), (self.argument, scope.slot(self.args), self.index))
 
 
 @source_kind
@@ -222,11 +255,12 @@ class ModuleGlobalsSource(RootSource):
 
 @source_kind
 class ObjectSource(RootSource):
-    """An object that is known without asking the frame, under a name for the logs; whoever uses it keeps it alive."""
+    """An object that the tracer itself knows, not reached from the frame. `shown` is its name in logs. Code that uses the source
+    keeps the object alive."""
 
     obj: Any
     shown: str
-    made: tuple[Any, ...] = ()  # a function and arguments that give such an object, where others do as well
+    made: tuple[Any, ...] = ()  # a function and arguments that make an equal object, if any equal object will do
 
     def label(self) -> str:
         return self.shown
@@ -244,7 +278,7 @@ class ObjectSource(RootSource):
         return scope.constant(self.obj)
 
     def _fields(self) -> tuple[Any, ...]:
-        return id(self.obj), self.shown  # by identity: the object's own __eq__ and __hash__ are not asked
+        return id(self.obj), self.shown  # by identity: the object's own __eq__ and __hash__ are not called
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ObjectSource, (self.obj, self.shown, self.made)
@@ -256,7 +290,7 @@ def module_namespace(name: str) -> dict[str, Any]:
 
 
 def namespace_source(namespace: dict[str, Any], of_root: dict[str, Any]) -> GlobalsSource | ModuleNamespaceSource | None:
-    """How the globals of a function are reached that are those of the root frame, or of an importable module."""
+    """The source of a globals dict that is the root frame's, or that of a module that can be imported."""
     if namespace is of_root:
         return GlobalsSource()
     name = namespace.get("__name__")

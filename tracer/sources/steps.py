@@ -1,7 +1,7 @@
-"""The table of steps: each way from one value to the next, in a row of its own.
+"""The table of steps, one row for each way to get from one value to the next.
 
 A row says what C does (`_C.STEP`), which function gets the next value, and what `check_fn` prints. A kind of source names its
-steps, and is read, emitted and evaluated by them.
+steps; from their rows follow its text, its bytecode and its value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tracer.sources.builtin_iterators import iterator_parts, upcoming
 if TYPE_CHECKING:
     from tracer.sources.base import ReadScope, Source
 
-PLAIN_KEYS = (str, int, bytes)  # those that C looks up
+PLAIN_KEYS = (str, int, bytes)  # types of keys that C can look up
 
 
 class Step(NamedTuple):
@@ -28,11 +28,11 @@ class Step(NamedTuple):
 
     function: Callable[..., Any]  # value[, key] -> the next value; raises where there is none; runs no code of the program
     text: str  # what check_fn prints
-    kind: int | None = None  # what C takes, one of _C.STEP; None: C cannot
-    has: str = ""  # what check_fn prints to ask whether there is anything
-    absent: int | None = None  # what C takes to find that there is nothing
-    known: Callable[[ReadScope, Source], bool] | None = None  # whether `plain` will do, of the source that the step starts from
-    plain: str = ""
+    kind: int | None = None  # the step of C, one of _C.STEP; None: C cannot take it
+    has: str = ""  # what check_fn prints to test whether there is a next value
+    absent: int | None = None  # the step of C that succeeds if there is no next value
+    known: Callable[[ReadScope, Source], bool] | None = None  # whether `plain` may be printed for a step from this source
+    plain: str = ""  # a shorter text than `text`
 
     @property
     def keyed(self) -> bool:
@@ -44,11 +44,11 @@ class Step(NamedTuple):
 
     @property
     def subscripts(self) -> bool:
-        """Whether output code subscripts, in place of calling the function."""
+        """Whether output code uses a subscript in place of a call of the function."""
         return self.function is operator.getitem
 
     def printed(self, value: str, key: Any, source: Source | None, scope: ReadScope) -> str:
-        """The expression for check_fn. `source`: what leads to the value, where that is known."""
+        """The expression for check_fn. `source`: the source from which the step starts, if that is known."""
         plain = self.known is not None and source is not None and self.known(scope, source)
         return (self.plain if plain else self.text).format(value, key_text(key, scope) if self.keyed else "")
 
@@ -65,12 +65,13 @@ def _exactly(*classes: type) -> Callable[[ReadScope, Source], bool]:
 
 
 def _of_c(function: Callable[..., Any], helper: str, kind: int, cls: type, attr: str) -> Step:
-    """An attribute of a C type: by name where the exact type has been shown, else by a helper that checks it."""
+    """A step to an attribute of a C type: read by name if a guard shows the exact type, else by a helper that checks it."""
     return Step(function, f"{helper}({{0}})", kind, known=_exactly(cls), plain=f"{{0}}.{attr}")
 
 
 def _of_tensor(function: Callable[..., Any], helper: str, method: str, arguments: str) -> Step:
-    """Sizes and the like: C reads them as words, not as values. `plain_tensor`: no torch function is in the way."""
+    """A step to a size, a stride and the like. C reads those as words. The plain text calls a method of the tensor, so it needs a
+    tensor that is known to have torch's own."""
     plain = f"{{0}}.{method}({arguments})"
     return Step(
         function,
@@ -92,6 +93,7 @@ TYPE_LOOKUP = Step(
     reading.type_lookup, "___type_lookup({0}, {1})", STEP.TYPE_LOOKUP, "___class_has_attr({0}, {1})", STEP.NO_TYPE_LOOKUP
 )
 MRO = Step(reading.type_mro, "{0}.__mro__", STEP.MRO)
+SUBCLASSES = Step(type.__subclasses__, "___subclasses({0})")
 PROPERTY_GETTER = Step(operator.attrgetter("fget"), "{0}.fget", STEP.PROPERTY_GETTER)
 WEAK_TARGET = Step(reading.weak_target, "{0}()")
 CONTEXT_VALUE = Step(contextvars.ContextVar.get, "{0}.get()")

@@ -1,4 +1,4 @@
-"""Numbers and tensors that hang off tensors: sizes, strides, storage offset, gradient; and the
+"""Numbers and tensors that are read from tensors: sizes, strides, storage offset, gradient; and the
 tensor that lies in an array's memory."""
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class ArrayTensorSource(Source):
 
 @source_kind
 class DrawnTensorSource(RootSource):
-    """A random number, as a tensor without dims, or an array of them, in its memory, that the output code draws before the
-    graph runs; or a parameter that it makes. Nothing can be guarded on it."""
+    """A tensor that the output code makes before the graph runs: a random number, as a tensor without dims; the memory of an
+    array of random numbers; or a parameter. It does not exist when guards are checked, so none can read it."""
 
     number: int
     named = "drawn[{self.number}]"

@@ -24,9 +24,6 @@ class IteratorVariable(BuiltinVariable):
 
     cls: type = object
 
-    def python_type(self) -> type:
-        return self.cls
-
     def iterate(self, tx: Tracer) -> VariableTracker:
         return self
 
@@ -55,9 +52,6 @@ class IteratorVariable(BuiltinVariable):
     def container(self) -> VariableTracker | None:
         """The container that it reads as it advances. CPython may compare the state of that with the state at the start."""
         return None
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def length(self, tx: Tracer) -> VariableTracker:
         tx.raise_error(TypeError, f"object of type {type_name(self.python_type())!r} has no len()")

@@ -113,6 +113,35 @@ def _(w: Writer) -> None:
     w.assign("int", f"cached({w.expr('int')}) + cached({w.expr('int')})")
 
 
+@statement("results of caches that are read", 0.7)
+def _(w: Writer) -> None:
+    key = w.pick("1", "2", "'a'", w.expr("int"))
+    text = w.pick(
+        f"len(cached_list({key}, 2)) + cached_list(3, scale=2)[0]",
+        f"len(cached_table({key})) + cached_table('b')['size']",
+        "int(cached_tensor(3).sum()) + cached_tensor(4).shape[0]",
+        f"noted({w.pick('1', '2', w.expr('int'))})",
+        "settings()['count'] + len(settings()['names'])",
+    )
+    w.assign("int", text)
+
+
+@statement("results of caches whose identity shows", 0.5)
+def _(w: Writer) -> None:
+    value = w.expr("int")
+    w.line(
+        w.pick(
+            f"LOG.append(cached_list(1, 2) is cached_list({w.pick('1', '2')}, 2))",
+            f"cached_list(7).append({value})",
+            f"settings()['count'] += {value}",
+            f"settings()['names'].append({value})",
+            "LOG.append(cached_table('c'))",
+            "cached_tensor(5).add_(1)",
+            f"LOG.append(cached_list(7)[-1] + {value})",
+        )
+    )
+
+
 @statement("singledispatch and total_ordering", 0.4)
 def _(w: Writer) -> None:
     w.line(

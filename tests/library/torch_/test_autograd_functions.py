@@ -348,7 +348,7 @@ def test_an_object_that_only_a_global_and_an_attribute_lead_to_existed_before_to
 
 
 class Halving(Function):
-    """Hands on an input beside a new tensor; saves both inputs."""
+    """Returns an input itself and a new tensor; saves both inputs."""
 
     @staticmethod
     def forward(ctx, x, y):

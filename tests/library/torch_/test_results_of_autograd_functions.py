@@ -33,7 +33,7 @@ def differentiated(program, make, backend="eager", over=lambda results: results,
 
 
 class Various(Function):
-    """Results of many kinds: what is no tensor is handed on, and no gradient comes for it."""
+    """Results of many kinds: one that is no tensor is returned as it is, and gets no gradient."""
 
     @staticmethod
     def forward(ctx, x, n):
@@ -46,7 +46,7 @@ class Various(Function):
 
 
 class VariousOfSetup(Various):
-    """The same with setup_context, and no zeros for gradients that do not come."""
+    """The same with setup_context, and None in place of zeros for missing gradients."""
 
     @staticmethod
     def forward(x, n):
@@ -167,7 +167,7 @@ class Averaging(Function):
 
 
 class Hesitant(Function):
-    """Tells gradients that come from those that do not."""
+    """Its backward treats a missing gradient otherwise than zeros."""
 
     @staticmethod
     def forward(ctx, x, y):
@@ -324,7 +324,7 @@ def test_a_dirty_tensor_with_a_history_that_existed_before(backend):
 
 
 class Passing(Function):
-    """Hands the first gradient on."""
+    """Its backward returns the first gradient as it is."""
 
     @staticmethod
     def backward(ctx, grad, *others):

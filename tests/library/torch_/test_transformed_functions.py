@@ -15,8 +15,8 @@ W = torch.linspace(0.5, 1.5, 3)
 
 
 class Scaled(Function):
-    """A number among the inputs, a result that has no gradient, gradients only where they are wanted; both made wrong, so that
-    those that autograd would find by itself are told apart."""
+    """A number among the inputs, a result that has no gradient, gradients only where they are needed. Both gradients are wrong on
+    purpose, so that they differ from those that autograd would find by itself."""
 
     generate_vmap_rule = True
 

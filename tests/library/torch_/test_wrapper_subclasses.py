@@ -19,7 +19,7 @@ X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
 
 class Noting(Scaled):
-    """Notes what is asked of it."""
+    """Notes which of its methods are called."""
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

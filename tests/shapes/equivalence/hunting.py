@@ -113,7 +113,7 @@ def _dependents(module: str) -> set[str]:
 
 
 def _forget(names: set[str]) -> None:
-    """They are imported afresh when they are asked for next, also by `from package import module`."""
+    """Removes modules, so that the next import loads them anew, also `from package import module`."""
     for name in names:
         sys.modules.pop(name, None)
         package, _, last = name.rpartition(".")
@@ -149,7 +149,7 @@ def _load_all() -> None:
 
 
 def plans(modules: Sequence[str]) -> dict[str, Plan]:
-    """Of each module; those with the same battery are watched in one run."""
+    """The plan of each module; modules with the same battery are run once together."""
     _load_all()
     batteries = sys.modules[BATTERY].BATTERIES
     groups: dict[int, list[str]] = {}
@@ -286,7 +286,8 @@ def write_results(outcomes: Sequence[Outcome]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Of the modules, or of the mutants named, or of all modules; with --write whole modules go to the results."""
+    """Hunts the mutants of these modules, or these mutants, or those of all modules. With --write, the outcomes of whole modules
+    go to the results."""
     chosen = [argument for argument in arguments if argument != "--write"]
     for module in MODULES:
         begin = time.monotonic()

@@ -65,7 +65,7 @@ def _recorded(family: str, function: Program, hints: tuple[int, ...]) -> GuardSe
 
 @functools.cache
 def recorded_sets(every: int = 1) -> list[GuardSet]:
-    """All of them, or every so many."""
+    """The recorded sets: all of them, or one in so many."""
     calls = [
         (family, function, hints) for family, programs in FAMILIES.items() for function, calls in programs for hints in calls
     ]

@@ -36,7 +36,7 @@ def test_what_the_env_emits_is_proved_equivalent_to_what_it_recorded():
 
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.full)])
 def test_what_the_env_emits_is_proved_equivalent_to_what_the_program_asked(every):
-    """Which has gone through none of the env's laws, so that the proof is harder."""
+    """The recorded conditions were not simplified by the env, so the proof is harder than in test_table."""
     shares = _proved(lambda found: found.guards.guards, every)
     print(f"\n{sum(shares)} of {len(shares)} traces of integers proved against what was asked")
     assert sum(shares) / len(shares) >= 0.9

@@ -187,7 +187,7 @@ def test_after_some_hard_questions_none_is_asked(monkeypatch):
 
 
 def test_what_is_unknown_among_many_is_asked_alone(monkeypatch):
-    """A solver that has worked on other guards may get lost where a new one does not."""
+    """A solver that has worked on other guards may find no answer where a new one does."""
     ask, shares = Problem.ask, []
 
     def lost(self, assumptions):

@@ -127,7 +127,7 @@ def test_what_raises_inside_raises_outside(expr):
 
 @pytest.mark.parametrize("cls", [f.BitAnd, f.BitOr, f.BitXor])
 def test_bits_of_unbounded_symbols_contradict_no_value(cls):
-    """Unknown values, of which what z3 is told is true."""
+    """z3 has to be able to give the symbols values that satisfy the bits."""
     problem = Problem()
     for values in grid(X, Y):
         at = [Assumption(sympy.Eq(symbol, value)) for symbol, value in values.items()]

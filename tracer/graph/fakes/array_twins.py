@@ -1,7 +1,8 @@
-"""What NumPy itself makes of an operation: tried while tracing on arrays of the same layout with other values.
+"""Runs operations of NumPy while tracing, on *twins*: arrays of the same dtype and layout as the program's, with random values.
 
-`torch._numpy` promises to do as NumPy does. Here it is held to it, per operation and dtypes: whether the result is an array
-or a scalar, its dtype, shape and strides, whether it is new or shares memory with an argument or is one, and its values.
+The twins show what kind of result NumPy gives: array or scalar, dtype, shape, strides, whether it shares memory with an argument
+or is one. `torch._numpy`, which computes the operation in the graph, is run on them, too; where its values differ from NumPy's,
+the graph breaks.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from tracer.graph.fakes.fake_tensors import concrete
 from tracer.graph.operations.array_operations import ArrayOperation
 from tracer.graph_breaks import unsupported
 
-LARGEST_COMPARED = 1_000_000  # elements
+LARGEST_COMPARED = 1_000_000  # elements of arguments and results together; beyond that, values are not compared
 _TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "complex64": 2e-4}
 
 
 def real_function(kind: str, name: str) -> Callable[..., Any]:
-    """NumPy's own form of an operation."""
+    """The function of NumPy that `ArrayOperation` names by kind and name."""
     if kind == "function":
         given: Callable[..., Any] = operator.attrgetter(name)(np)
         return given
@@ -37,10 +38,10 @@ def real_function(kind: str, name: str) -> Callable[..., Any]:
 
 
 class Twins:
-    """Arrays that stand in for the fake tensors of one call: what shares memory there shares it here."""
+    """The arrays for one trial of an operation. Where fakes share memory, their twins share it, too."""
 
     def __init__(self, integers: int) -> None:
-        self.integers = integers  # below which random integers are
+        self.integers = integers  # random integers are below this
         self._random = np.random.Generator(np.random.PCG64(1))
         self._buffers: dict[int, np.ndarray[Any, Any]] = {}
         self._arrays: dict[Any, Any] = {}
@@ -60,6 +61,7 @@ class Twins:
         return twin
 
     def _view(self, fake: torch.Tensor) -> np.ndarray[Any, Any]:
+        """An array of the fake's layout in the buffer that belongs to its storage."""
         dtype = numpy_dtype(fake.dtype)
         storage = fake.untyped_storage()
         shape = [concrete(size) for size in fake.shape]
@@ -94,14 +96,15 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[list[Any]]:
+def _collecting_warnings() -> Iterator[list[Any]]:
+    """Within, warnings are put into the list, and floating-point errors are ignored."""
     with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         yield heard
 
 
-def tried(operation: ArrayOperation, arguments: Callable[[Twins], tuple[list[Any], dict[str, Any]]]) -> tuple[Any, Twins]:
-    """What NumPy gives on twins of the arguments, and those twins."""
+def try_on_twins(operation: ArrayOperation, arguments: Callable[[Twins], tuple[list[Any], dict[str, Any]]]) -> tuple[Any, Twins]:
+    """The result of NumPy on twins of the arguments, and those twins. Breaks the graph if NumPy raises or warns."""
     kind, _, name = operation.name.partition(":")
     function = real_function(kind, name)
     error: BaseException | None = None
@@ -110,7 +113,7 @@ def tried(operation: ArrayOperation, arguments: Callable[[Twins], tuple[list[Any
         args, kwargs = arguments(twins)
         copies = Twins(integers)
         try:
-            with _quietly() as heard:
+            with _collecting_warnings() as heard:
                 result = function(*args, **kwargs)
         except Exception as failed:
             error = failed
@@ -123,12 +126,13 @@ def tried(operation: ArrayOperation, arguments: Callable[[Twins], tuple[list[Any
 
 
 def _compare_values(operation: ArrayOperation, result: Any, args: Any, kwargs: Any, copies: Any) -> None:
-    """`torch._numpy` on equal arguments gives equal values, and leaves equal values in the arguments."""
+    """Breaks the graph unless `torch._numpy`, on `copies` of the arguments, gives the values of `result` and leaves the values
+    that NumPy left in `args` and `kwargs`."""
     if sum(leaf.size for leaf in _leaves((args, kwargs, result))) > LARGEST_COMPARED or "empty" in operation.name:
         return
     tensors = {id(leaf): _tensor(leaf) for leaf in _leaves(copies)}
     try:
-        with _quietly():
+        with _collecting_warnings():
             seen = operation(*_mapped(copies[0], tensors), **_mapped(copies[1], tensors))
     except Exception as error:
         unsupported("operator-failed-in-trace", operator=operation.name, error=f"{type(error).__name__}: {error}")
@@ -144,6 +148,7 @@ def _tensor(leaf: Any) -> torch.Tensor:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
+    """The arrays and scalars of NumPy in nested containers."""
     if isinstance(value, (np.ndarray, np.generic)):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -164,6 +169,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _mapped(value: Any, tensors: dict[int, torch.Tensor]) -> Any:
+    """The structure with a tensor in the place of each array or scalar: `tensors` has them by the ids of those."""
     if isinstance(value, (np.ndarray, np.generic)):
         return tensors[id(value)]
     if type(value) in (list, tuple):

@@ -1,4 +1,4 @@
-"""What `tensor.data = other` makes of a tensor that requires gradients, as an operation of the graph."""
+"""`tensor.data = other`: the operations of the graph that represent it, and what the output code does to the real tensor."""
 
 from __future__ import annotations
 
@@ -21,38 +21,39 @@ class _Exchanged(torch.autograd.Function):
 
 
 def exchanged(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-    """In the memory of `data`, with the history of `tensor`: gradients go to what it was."""
+    """`tensor` after `tensor.data = data`: the memory of `data`, and the autograd history that `tensor` had."""
     with torch.enable_grad():
         return _Exchanged.apply(tensor, data)
 
 
 def data_for(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """other.data, as what `tensor` will hold: writes to it count as writes to `tensor`, by which autograd notices them. There are
-    no counters in a compiler's trace."""
+    """`other.data`, as the data that `tensor` will have. The two share a version counter, so that autograd notices writes to
+    either. In a compiler's trace (FunctionalTensor) there are no version counters."""
     data = other.data
     if not isinstance(data, FunctionalTensor) and not tensor.is_inference() and not data.is_inference():
         _C.share_version(data, tensor)
     return data
 
 
-def exchange(tensor: torch.Tensor, data: torch.Tensor) -> None:
-    """tensor.data = data, of what a graph gave: writes to the tensor count as writes to what a compiled graph has kept of it.
-    What was kept of the tensor before must not seem to have changed."""
+def assign_data(tensor: torch.Tensor, data: torch.Tensor) -> None:
+    """`tensor.data = data`, called by output code with a result of the graph. The two share a version counter from then on, so
+    that autograd notices writes to what a compiled graph has saved. They do not if their versions differ: what was saved of the
+    tensor before would seem to have changed."""
     tensor.data = data
     if not tensor.is_inference() and not data.is_inference() and tensor._version == data._version:
         _C.share_version(tensor, data)
 
 
-_C.never_trace(exchange.__code__)
+_C.never_trace(assign_data.__code__)
 
 
 def is_exchanged_leaf(fake: Any) -> bool:
-    """Whether a fake stands for a leaf whose data were exchanged: it has a history in the graph alone."""
+    """Whether a fake stands for a leaf whose data were exchanged. In the graph it is the result of an operation, so no leaf."""
     return getattr(fake, "exchanged_at", None) is not None
 
 
 def exchanged_at(fake: Any) -> int | None:
-    """At which step the data of such a leaf, or of one that this is a view of, were exchanged."""
+    """The step at which the data of such a leaf, or of a leaf that this is a view of, were exchanged; None if they were not."""
     step: int | None = getattr(fake, "exchanged_at", None)
     if step is None and fake._is_view():
         step = getattr(fake._base, "exchanged_at", None)

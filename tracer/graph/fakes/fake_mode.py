@@ -1,4 +1,5 @@
-"""PyTorch's FakeTensorMode over an own shape env: a lean cache of results, and what operators do besides computing."""
+"""PyTorch's FakeTensorMode over the tracer's shape env. It remembers results of operators, and notes what operators do besides
+computing: writes, random numbers, errors that depend on data."""
 
 from __future__ import annotations
 
@@ -9,35 +10,45 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import _DISPATCH_HANDLE_DIRECTLY, _DISPATCH_META_HANDLERS, FakeTensor, FakeTensorMode
 
+from tracer import operators
+from tracer.discovery import import_modules
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
-from tracer.operators import factories, function_rules, operator_rules, pools  # noqa: F401  (registers their rules)
 from tracer.operators.facts import OperatorFacts, facts_of, leaves
 from tracer.operators.meta import operator_result
 from tracer.operators.probes import check_dtypes, may_refuse
 from tracer.operators.results import CachedResult
 
+import_modules(operators)  # registers the rules of operators and functions
+
 _SYMBOLS_OF_KERNELS = (torch.SymFloat, torch.SymBool)
 
 
 class FakeMode(FakeTensorMode):
-    cache_of_static_sizes: dict[tuple[Any, ...], CachedResult | None] = {}  # of all traces: no symbol takes part
+    """The mode of one trace. What it notes about operators adds up over the trace, besides `repeatable` and `met_failing`, which
+    `watch_effects` sets back."""
+
+    cache_of_static_sizes: dict[tuple[Any, ...], CachedResult | None] = {}  # shared by all traces: no symbol takes part
 
     def __init__(self, shape_env: TorchShapeEnv, asks_layout: bool = False) -> None:
         super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)
         self.torch_env = shape_env
-        self.asks_layout = asks_layout  # whether it is asked of sizes how a result lies in memory, which few programs look at
-        self.layout_guessed = False
-        self.drew_random_numbers = False
-        self.written_storages: set[int] = set()  # `_cdata` of what operators wrote to
-        self.writes: list[int] = []  # the same, each time
-        self.shared_storages: dict[int, int] = {}  # those of several inputs, with the bytes that the real one has
-        self.written_before_failing: set[int] = set()  # of those, written before or by an operator that may yet fail
-        self.repeatable = True  # whether all operators since this was set would do no more if they ran again
-        self.met_failing = False  # whether one of them may fail on data
-        self.failing = 0  # how many operators so far may fail
-        self.met_wrapper = False
-        self.dispatched: Callable[..., Any] | None = None
+        # Whether conditions on sizes decide how a result lies in memory. If not, it is guessed: few programs depend on it.
+        self.asks_layout = asks_layout
+        self.layout_guessed = False  # whether that was done
+        self.draws = 0  # how many operators have drawn random numbers
+        # Storages are told apart by their `_cdata`.
+        self.written_storages: set[int] = set()  # those that operators wrote to
+        self.writes: list[int] = []  # the same in order, one for each write
+        self.shared_storages: dict[int, int] = {}  # those that several inputs share, with the size of the real one in bytes
+        self.written_before_failing: set[int] = (
+            set()
+        )  # those written before, or by, an operator that may fail when the graph runs
+        self.repeatable = True  # whether running all operators since `watch_effects` once more would change nothing
+        self.met_failing = False  # whether one of those may fail on data
+        self.failing = 0  # how many operators of the trace may fail when the graph runs
+        self.met_wrapper = False  # whether there are fakes of wrappers
+        self.dispatched: Callable[..., Any] | None = None  # set by `answer_wrappers_with`
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
@@ -60,34 +71,38 @@ class FakeMode(FakeTensorMode):
         return self.run_operator(func, types, args, kwargs)
 
     def run_operator(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What the operator gives; nothing is noted."""
+        """The result of an operator on fakes. Unlike `dispatch`, it notes nothing about the operator."""
         return operator_result(self, func, types, args, kwargs)
 
     def note_layout_guessed(self) -> None:
-        """How a result lies in memory was not asked for: the strides of dims of size 0 or 1 may be others."""
+        """Called for a result whose layout was guessed: where a dim may have size 0 or 1, its real strides may be others."""
         self.layout_guessed = True
 
+    @property
+    def drew_random_numbers(self) -> bool:
+        return self.draws > 0
+
     def note_wrapper(self) -> None:
-        """A fake of a wrapper exists, whose operations come to the program's `__torch_dispatch__`."""
+        """Called when a fake of a wrapper is made. From then on operations may come to the program's `__torch_dispatch__`."""
         self.met_wrapper = True
 
     def answer_wrappers_with(self, dispatched: Callable[..., Any] | None) -> None:
-        """`dispatched` traces the `__torch_dispatch__` that an operator on wrappers comes to."""
+        """Sets the function that is called for operators on wrappers: it traces the program's `__torch_dispatch__`."""
         self.dispatched = dispatched
 
     def watch_effects(self) -> None:
-        """From here on `repeatable` and `met_failing` tell of the operators that follow."""
+        """Starts over: `repeatable` and `met_failing` are about the operators that follow."""
         self.repeatable, self.met_failing = True, False
 
     def note_may_fail(self) -> None:
-        """What stands here in the graph may raise when it runs, after all that was written so far."""
+        """Notes that the graph may raise at this point when it runs; all writes so far have then been made."""
         self.met_failing = True
         self.failing += 1
         self.written_before_failing |= self.written_storages
 
     def _note_effects(self, facts: OperatorFacts, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         random = facts.draws(args, kwargs)
-        self.drew_random_numbers |= random
+        self.draws += random
         written = [t.untyped_storage()._cdata for t in facts.written_tensors(args, kwargs) if t.layout is torch.strided]
         self.written_storages.update(written)
         self.writes += written
@@ -98,13 +113,13 @@ class FakeMode(FakeTensorMode):
         beside_symbols = any(isinstance(each, _SYMBOLS_OF_KERNELS) for each in leaves(args, kwargs))
         if not beside_symbols or not isinstance(func, torch._ops.OpOverload):
             return super()._dispatch_impl(func, types, args, kwargs)
-        with self._data_unknown(func._schema.is_mutable, args, kwargs):
+        with self._hiding_constants(func._schema.is_mutable, args, kwargs):
             return super()._dispatch_impl(func, types, args, kwargs)
 
     @contextlib.contextmanager
-    def _data_unknown(self, mutates: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
-        """PyTorch computes operators on tensors made of constants while tracing. With a symbolic float or bool beside them
-        kernels would take NaN for it, so the data of such tensors are not to be seen here."""
+    def _hiding_constants(self, mutates: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+        """Within, fakes do not have the data that PyTorch knows of them. It runs kernels on tensors made of constants while
+        tracing, and a symbolic float or bool among their arguments would be NaN to a kernel."""
         tensors = [each for each in leaves(args, kwargs) if isinstance(each, FakeTensor)]
         known = [(tensor, tensor.constant) for tensor in tensors if tensor.constant is not None]
         for tensor, constant in known:

@@ -1,12 +1,12 @@
-"""Fake tensors over own symbolic sizes: making them from real inputs, and running operators on them.
+"""Fake tensors whose sizes are symbols of the tracer's ShapeEnv: making them from real inputs, and running operators on them.
 
-`FakeWorld` is what one trace works in: the ShapeEnv, its PyTorch-facing half and the fake mode.
+Each trace has one `FakeWorld`: the ShapeEnv, its adapter for PyTorch and the fake mode.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,10 +26,11 @@ from tracer.graph.fakes.wrapper_fakes import with_history, wrapper_fake, wrapper
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.graph.symbols.sym_node import SymNode
 from tracer.graph_breaks import unsupported
+from tracer.operators.layout import INNERMOST, dims_inside
 from tracer.operators.operation_memo import OperationCache
 from tracer.operators.proxies import SYM_TYPES
 from tracer.operators.results import laid_over
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 
 
@@ -43,12 +44,14 @@ class FakeWorld:
         self.fake_mode = FakeMode(self.torch_env, asks_layout)
         self.operations = OperationCache(self.fake_mode)
         self._memory = RealMemory()
-        self._around: tuple[Any, Any] | None = None  # what the thread includes and excludes around the operation that runs
-        self._below: Any = None  # what operations exclude besides, where the dispatcher called the tracer
-        self._rules: dict[Any, Callable[..., Any]] = {}  # what runs on fakes in place of a function
+        # While an operation runs, the dispatch keys that the thread included and excluded before it; None between operations.
+        self._outer_keys: tuple[Any, Any] | None = None
+        # While torch's dispatcher calls the tracer, the keys of the layers that it has gone through; None at other times.
+        self._passed_keys: Any = None
+        self._rules: dict[Any, Callable[..., Any]] = {}  # function -> what runs on fakes in its place
 
     def close(self) -> None:
-        """The trace has ended: lets go of whoever knows the program's present line."""
+        """Called when the trace has ended. Drops the references to functions that would keep its frames alive."""
         self.env.where = _nowhere
         self.fake_mode.answer_wrappers_with(None)
 
@@ -62,7 +65,8 @@ class FakeWorld:
         constraints: Sequence[DimConstraint | None] | None = None,
         strides: Sequence[DimPolicy] | None = None,
     ) -> FakeTensor:
-        """The fake of a tensor that exists before the trace; dims default to duck shaping."""
+        """The fake of a tensor that exists before the trace. `dims` and `strides` say which of them become symbols; dims default
+        to duck shaping, strides to what follows from the sizes. `constraints` are the user's bounds, by dim."""
         dims = _policies(tensor, source, dims)
         if not _is_plain(tensor):
             return self.fake_mode.from_tensor(tensor, static_shapes=True)
@@ -116,24 +120,20 @@ class FakeWorld:
         sizes: Sequence[int | IntExpr],
         policies: Sequence[DimPolicy] | None,
     ) -> list[int | IntExpr]:
-        """Products of the inner sizes where the strides are such; else constants, or symbols where asked for. That of a dim of
-        size 1 says nothing of the others."""
+        """Products of the inner sizes where the strides are such; else constants, or symbols where asked for."""
         strides: list[int | IntExpr] = list(tensor.stride())
         if all(isinstance(size, int) for size in sizes) and policies is None:
             return strides
-        expected: dict[int, int | IntExpr] = {1: 1}
-        for dim in sorted(range(len(sizes)), key=lambda dim: (tensor.stride(dim), -dim)):
+        for dim, inside in dims_inside(tensor):
             step, label = tensor.stride(dim), TensorStrideSource(source, dim)
-            strides[dim] = stride = expected.get(step, step)
-            if policies is not None and policies[dim] is not DimPolicy.STATIC and step not in expected:
-                strides[dim] = self.env.create_stride(step, label)
-                if tensor.shape[dim] == 1:
-                    continue
-            elif isinstance(stride, IntExpr):
-                self.env.bind(label, stride)
-            if tensor.shape[dim] == 1:  # a symbol that is 1 in this call: the next stride grows with it
-                expected[step] = strides[dim] * sizes[dim]
-            expected.setdefault(step * tensor.shape[dim], strides[dim] * sizes[dim])
+            policy = DimPolicy.STATIC if policies is None else policies[dim]
+            if policy is DimPolicy.DYNAMIC or (policy is DimPolicy.DUCK and inside is None):
+                specialize = False if tensor.shape[dim] == 1 else None
+                strides[dim] = self.env.create_stride(step, label, specialize_zero_one=specialize)
+            elif inside is not None and inside != INNERMOST:
+                strides[dim] = stride = strides[inside] * sizes[inside]
+                if isinstance(stride, IntExpr):
+                    self.env.bind(label, stride)
         return strides
 
     def _build(self, tensor: torch.Tensor, sizes: Sequence[int | IntExpr], strides: Sequence[int | IntExpr]) -> FakeTensor:
@@ -195,39 +195,39 @@ class FakeWorld:
         of_wrappers = self.concerns_wrappers(function, args, kwargs)
         if self._rules and not of_wrappers:
             function = self._rules.get(function, function)
-        below, around = self._below, self._around
-        if around is None:
-            self._around = dispatch_state()
-        self._below = None
+        passed, outer = self._passed_keys, self._outer_keys
+        if outer is None:
+            self._outer_keys = dispatch_state()
+        self._passed_keys = None
         try:
-            with _excluding(below), self.fake_mode, contextlib.nullcontext() if of_wrappers else enable_python_dispatcher():
+            with _excluding(passed), self.fake_mode, contextlib.nullcontext() if of_wrappers else enable_python_dispatcher():
                 return function(*args, **(kwargs or {}))
         finally:
-            self._below, self._around = below, around
+            self._passed_keys, self._outer_keys = passed, outer
 
     def concerns_wrappers(self, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
-        """Whether a function is called with wrappers: which of its parts come to a `__torch_dispatch__` of the program is then up
-        to C++ alone, as when the graph runs."""
+        """Whether a function is called with wrappers. It then runs without rules and Python kernels: C++ alone decides which of
+        its operators reach the program's `__torch_dispatch__`, as when the graph runs."""
         if not self.fake_mode.met_wrapper:
             return False
         return bool(wrappers_in((getattr(function, "__self__", None), args, kwargs)))
 
     @contextlib.contextmanager
     def called_back(self) -> Iterator[None]:
-        """Where torch's dispatcher calls the tracer while an operation runs: the thread is again as it was around the operation,
-        but for operations that run within, which skip the layers of the dispatcher that have been gone through."""
-        around, before = self._around, self._below
-        if around is None:
+        """Entered where torch's dispatcher calls the tracer while an operation runs. Within, the thread has the dispatch keys
+        that it had before the operation. Operations that run within skip the layers that the dispatcher has gone through."""
+        outer, before = self._outer_keys, self._passed_keys
+        if outer is None:
             unsupported("tensor-subclass", cls="a wrapper", source="an operation that the program does not call")
-        self._below = torch._C._dispatch_tls_local_exclude_set()
+        self._passed_keys = torch._C._dispatch_tls_local_exclude_set()
         try:
-            with outside_of_modes(), torch._C._ForceDispatchKeyGuard(*around):
+            with outside_of_modes(), torch._C._ForceDispatchKeyGuard(*outer):
                 yield
         finally:
-            self._below = before
+            self._passed_keys = before
 
     @contextlib.contextmanager
-    def as_if(self, function: Callable[..., Any], rule: Callable[..., Any]) -> Iterator[None]:
+    def replacing(self, function: Callable[..., Any], rule: Callable[..., Any]) -> Iterator[None]:
         """Within, `rule` is run on fakes in place of `function`."""
         before = self._rules
         self._rules = {**before, function: rule}
@@ -239,6 +239,7 @@ class FakeWorld:
 
 @contextlib.contextmanager
 def _plain_autograd() -> Iterator[None]:
+    """Within, new tensors are normal ones without a history, whatever modes of autograd the program is in."""
     with torch.inference_mode(False), torch.no_grad():
         yield
 
@@ -251,7 +252,7 @@ def _policies(tensor: torch.Tensor, source: Source, dims: Sequence[DimPolicy] | 
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """A strided tensor whose metadata are all that a fake needs."""
+    """Whether a tensor is strided and its fake follows from sizes, strides and flags alone. PyTorch makes the fakes of others."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_quantized
@@ -263,6 +264,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def _excluding(keys: Any) -> contextlib.AbstractContextManager[Any]:
+    """Within, the thread excludes these dispatch keys as well; nothing changes for None."""
     if keys is None:
         return contextlib.nullcontext()
     include, exclude = dispatch_state()
@@ -277,18 +279,18 @@ def dispatch_state() -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def mode_of(fake: Any) -> Iterator[None]:
-    """Within, operations run on fakes of the same world."""
+    """Within, operations on fakes run in the fake mode that this one belongs to."""
     with fake.fake_mode, enable_python_dispatcher():
         yield
 
 
 def mark_as_parameter(fake: torch.Tensor) -> None:
-    """From now on it is an instance of torch.nn.Parameter."""
+    """Makes isinstance(fake, torch.nn.Parameter) true."""
     fake._is_param = True
 
 
 def is_leaf(fake: torch.Tensor) -> bool | None:
-    """None where autograd refuses to say: of a view made in no_grad whose base was written to since."""
+    """`fake.is_leaf`; None if autograd raises instead: for a view made under no_grad whose base was written to since."""
     try:
         found: bool | None = fake.is_leaf
         return found
@@ -297,11 +299,16 @@ def is_leaf(fake: torch.Tensor) -> bool | None:
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    """What tells storages apart; transforms of torch.func wrap tensors that have one."""
+    """A number that tells storages apart. Of a tensor that transforms of torch.func have wrapped, that of the innermost one."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     number: int = tensor.untyped_storage()._cdata
     return number
+
+
+def storages_of(examples: Iterable[Any]) -> set[int]:
+    """The storages of those that are tensors with memory of their own."""
+    return {storage_of(each) for each in examples if isinstance(each, torch.Tensor) and each.layout is torch.strided}
 
 
 def is_symbolic(value: Any) -> bool:

@@ -1,11 +1,11 @@
-"""Views that an `autograd.Function` gives: of its input, or of what it returns twice. Tensors whose data were exchanged
+"""Views that an `autograd.Function` returns: of an input, or two results in the same memory. Tensors whose data were exchanged
 (`x.data = y`) and leaves that the program makes are treated as such views, because they too lie in the memory of another tensor.
 
-AOTAutograd makes a result that lies in the memory of another one once more, as a view of that; what the function does to
-gradients would be lost. It knows the function's very result, where that is a view of an input of the graph.
+AOTAutograd does not return such a view itself: it returns a new view of the other tensor, and the function's rule for gradients
+is lost. Only where the view lies in the memory of an input of the graph may the very result of the function be returned.
 
-Models note them while they are traced; `Trace.refuse_results` asks once the results of a graph are known, and breaks the graph,
-for backends that do not run it as it is written.
+Models note these views while they are traced. `Trace.refuse_results` asks for them once the results of a graph are known, and
+breaks the graph for backends that do not run it as it is written.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class FunctionViews:
-    """Those of one graph, with the step of the trace that called the function, at which the graph is broken then."""
+    """The views of one graph, each with the step of the trace that called the function: there the graph breaks if need be."""
 
     def __init__(self) -> None:
         self._views: list[tuple[torch.Tensor, int | None]] = []
 
     def note(self, fakes: list[torch.Tensor], known: list[torch.Tensor], step: int | None) -> None:
-        """What a function gave for `known`."""
+        """Notes which of the results `fakes` of a function are such views; `known` are its arguments."""
         storages = [storage_of(fake) for fake in fakes]
         before = set(map(storage_of, known))
         for fake, storage in zip(fakes, storages):
@@ -35,8 +35,9 @@ class FunctionViews:
             if new and fake.requires_grad and (storage in before or storages.count(storage) > 1):
                 self._views.append((fake, step))
 
-    def that_shows(self, results: list[Any], inputs: list[GraphInput]) -> int | None:
-        """The step that made one which the graph returns so that a compiler would take it for a plain view."""
+    def step_of_exposed_view(self, results: list[Any], inputs: list[GraphInput]) -> int | None:
+        """The step that made a view which the graph returns in such a way that AOTAutograd would replace it; None if there is
+        none."""
         if not self._views:
             return None
         tensors = [each for each in results if isinstance(each, torch.Tensor) and each.layout is torch.strided]
@@ -45,7 +46,7 @@ class FunctionViews:
         known = {id(view) for view, _ in self._views}
         for view, step in self._views:
             sharing = [each for each, storage in zip(tensors, storages) if storage == storage_of(view)]
-            if storage_of(view) in of_inputs:  # the very view may be returned, another view of it may not
+            if storage_of(view) in of_inputs:  # the function's result itself may be returned, but no further view of it
                 differentiated = [each for each in sharing if id(each) not in known]
             else:
                 differentiated = sharing if len(sharing) > 1 else []
@@ -58,7 +59,7 @@ class FunctionViews:
 
 
 def _comes_from(tensor: torch.Tensor, view: torch.Tensor) -> bool:
-    """Whether gradients of a tensor go through what made the view."""
+    """Whether the gradient of a tensor flows through the operation that made the view."""
     sought, seen, todo = view.grad_fn, set[Any](), [tensor.grad_fn]
     while todo:
         function = todo.pop()

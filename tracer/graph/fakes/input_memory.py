@@ -1,5 +1,5 @@
-"""Which inputs of a graph lie in the same memory. It matters where the graph writes to one of them and a backend may
-compute in another order: what overlaps has to be known to it, and has to overlap in just this way at every call."""
+"""Which inputs of a graph lie in the same memory. It matters if the graph writes to one of them and the backend may compute in
+another order: the backend has to know what overlaps, and a guard checks that it overlaps in the same way at every call."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Sharing:
-    """The inputs that a graph writes to, each with those that overlap it, and all others."""
+    """Which inputs of a graph share memory with an input that it writes to."""
 
-    groups: list[list[GraphInput]]
+    groups: list[list[GraphInput]]  # for each storage that is written to, the inputs that lie in it
     others: list[GraphInput]
-    whole: bool  # the storages are meant: the graph reaches beyond the elements of its inputs
+    whole: bool  # whole storages are compared, not only the elements of inputs, because the graph reaches beyond those
 
     def inputs(self) -> list[GraphInput]:
         return [*(item for group in self.groups for item in group), *self.others]
@@ -36,9 +36,9 @@ class InputMemory:
 
     def __init__(self) -> None:
         self._inputs: list[tuple[GraphInput, int]] = []  # with the storages of their fakes
-        self._written: set[int] = set()
-        self._checked = 0
-        self._whole = False
+        self._written: set[int] = set()  # storages of fakes that operations have written to
+        self._checked = 0  # how many these were at the last check
+        self._whole = False  # as in `Sharing`
 
     def add(self, item: GraphInput) -> None:
         self._inputs.append((item, item.fake.untyped_storage()._cdata))
@@ -46,14 +46,15 @@ class InputMemory:
             self._check()
 
     def note(self, target: Any, written: set[int]) -> None:
-        """After an operation, with the storages of fakes that were written to so far."""
+        """Called after an operation of the graph. `written`: the storages of fakes that were written to so far. Breaks the graph
+        if the inputs share memory in a way that no guard can express."""
         whole = self._whole or offset_argument(target) is not None
         if len(written) != self._checked or whole != self._whole:
             self._written, self._checked, self._whole = written, len(written), whole
             self._check()
 
     def sharing(self, inputs: list[GraphInput] | None = None) -> Sharing:
-        """Of all inputs, or of those that have stayed in the graph."""
+        """How all inputs share memory, or those that were not removed from the graph."""
         kept = None if inputs is None else set(map(id, inputs))
         groups: dict[int, list[GraphInput]] = {}
         others = []
@@ -78,13 +79,13 @@ class InputMemory:
 
 
 class RealMemory:
-    """The memory of tensors for which fakes were made, so that those of tensors that overlap share a storage."""
+    """The real tensors that have fakes, by the bytes that they occupy. Fakes of tensors that overlap share a storage."""
 
     def __init__(self) -> None:
         self._known: dict[int, list[tuple[int, int, torch.UntypedStorage]]] = {}
 
     def shared_with(self, tensor: torch.Tensor) -> torch.UntypedStorage | None:
-        """The storage of the fake of an earlier tensor that overlaps this one."""
+        """The storage of the fake of an earlier tensor that overlaps this one; None if there is none."""
         storage, start, end, *_ = _C.memory_extent(tensor, False)
         for other_start, other_end, fake_storage in self._known.get(storage, ()):
             if start < other_end and other_start < end:

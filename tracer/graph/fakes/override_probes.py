@@ -1,6 +1,6 @@
-"""What torch hands to `__torch_function__`: found out by calling torch itself with stand-ins that report it.
+"""Which arguments torch passes to `__torch_function__`: found by calling torch itself with stand-ins that report them.
 
-No code of the program runs: every argument that has overrides is exchanged for a stand-in of the same kind.
+No code of the program runs: every argument that has overrides is replaced by a stand-in of the same kind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class _Reported(BaseException):
-    """Ends a call on stand-ins; nothing on the way up catches it."""
+    """Ends a call on stand-ins with what `__torch_function__` was called with. It is no Exception, so torch does not catch it."""
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
         super().__init__(arguments)
@@ -33,7 +33,7 @@ class _ReportingMode(TorchFunctionMode):
 
 @functools.cache
 def tensor_stand_in(number: int) -> torch.Tensor:
-    """A tensor of a class of its own. The same number gives the same one."""
+    """A tensor whose class overrides `__torch_function__` and has no other instance. The same number gives the same tensor."""
     cls = type(f"TensorStandIn{number}", (torch.Tensor,), {"__torch_function__": classmethod(_report)})
     with torch._C.DisableTorchFunction(), torch.inference_mode(False):
         return torch.Tensor._make_subclass(cls, torch.empty(0, device="cpu"))
@@ -41,15 +41,15 @@ def tensor_stand_in(number: int) -> torch.Tensor:
 
 @functools.cache
 def object_stand_in(number: int) -> Any:
-    """Something other than a tensor that has overrides."""
+    """An object that is no tensor and has a `__torch_function__`."""
     return type(f"StandIn{number}", (), {"__torch_function__": classmethod(_report)})()
 
 
 def overridden_call(
     function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], under_mode: bool
 ) -> tuple[Any, ...] | None:
-    """What `__torch_function__` is called with: (func, types, args), kwargs where there are any. None where the call is
-    not overridden. Other errors are those of the call."""
+    """What `__torch_function__` is called with: (func, types, args) and, if there are any, kwargs. None if the call is not
+    overridden. Any error is one that torch raises for these arguments."""
     try:
         with torch._C._EnableTorchFunction(), torch.no_grad(), _ReportingMode() if under_mode else contextlib.nullcontext():
             function(*args, **kwargs)
@@ -59,7 +59,7 @@ def overridden_call(
 
 
 def in_order_of_precedence(values: list[Any], classes: list[type]) -> list[Any]:
-    """The first value of each class in the order in which they are asked: subclasses before their bases."""
+    """The first value of each class, in the order in which torch calls their overrides: subclasses before their bases."""
     ordered: list[tuple[Any, type]] = []
     for value, cls in zip(values, classes):
         if all(cls is not other for _, other in ordered):

@@ -1,7 +1,8 @@
-"""What stands while tracing for a tensor whose class has a `__torch_dispatch__` of its own (a wrapper around other tensors).
+"""Fakes of wrappers: of tensors whose class has a `__torch_dispatch__` of its own.
 
-It is of a class of the tracer's, not of the program's: torch's dispatcher comes to it with every operator, and it hands on to
-`FakeMode.dispatched`, which traces the program's `__torch_dispatch__`. The program's own code does not run on fakes.
+All of them are of one class, `WrapperFake`, not of the program's class. Torch's dispatcher calls its `__torch_dispatch__` with
+every operator, and that calls `FakeMode.dispatched`, which traces the program's `__torch_dispatch__`. The program's own code does
+not run on fakes.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class WrapperFake(torch.Tensor):
         return f"WrapperFake({self.wrapper.__qualname__}, size={tuple(self.shape)})"
 
 
-# What a class may define that is never called where torch.Tensor's is meant.
-_NOT_OVERRIDING = frozenset(
+# Attributes of torch.Tensor that a wrapper's class may redefine: operations do not call them on their arguments.
+_HARMLESS_TO_DEFINE = frozenset(
     "__module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __slots__ __new__ __init__ __torch_dispatch__ "
     "__torch_function__ __tensor_flatten__ __tensor_unflatten__ __repr__ __str__ __format__ __reduce__ __reduce_ex__ "
     "__getstate__ __setstate__ __init_subclass__ __class_getitem__ __orig_bases__ __parameters__ __static_attributes__ "
@@ -54,12 +55,13 @@ _NOT_OVERRIDING = frozenset(
 def overridden_methods(cls: type) -> set[str]:
     """The names that a wrapper's class and torch.Tensor both define."""
     own = cls.__mro__[: cls.__mro__.index(torch.Tensor)]
-    names = {name for base in own for name in type_dict(base)} - _NOT_OVERRIDING
+    names = {name for base in own for name in type_dict(base)} - _HARMLESS_TO_DEFINE
     return {name for name in names if hasattr(torch.Tensor, name)}
 
 
 def refuse_overridden(target: Any, met: Sequence[WrapperFake]) -> None:
-    """An operation that calls methods by name, in the graph, would come to those of the program's class, not to torch's."""
+    """Breaks the graph for an operation that calls methods of its arguments by name, if a wrapper's class overrides methods. When
+    the graph runs, such a call would run the program's method, which was not traced."""
     for wrapper in met:
         names = overridden_methods(wrapper.wrapper)
         method = getattr(torch.Tensor, target) if isinstance(target, str) else target
@@ -87,7 +89,9 @@ def wrapper_fake(mode: FakeMode, cls: type, sizes: Sequence[Any], **metadata: An
     return made
 
 
-class _Derived(torch.autograd.Function):
+class _ComputedBefore(torch.autograd.Function):
+    """What autograd takes for the operation that gave a tensor before the trace. Its backward breaks the graph."""
+
     @staticmethod
     def forward(ctx: Any, leaf: torch.Tensor, made: Any) -> torch.Tensor:
         return made()
@@ -100,35 +104,37 @@ class _Derived(torch.autograd.Function):
 def with_history(make: Any) -> torch.Tensor:
     """A fake that requires a gradient and is no leaf, as one that was computed before the trace."""
     with torch.enable_grad():
-        return _Derived.apply(torch.empty(0, requires_grad=True), make)
+        return _ComputedBefore.apply(torch.empty(0, requires_grad=True), make)
 
 
-class _Asked(Exception):
-    """The metadata of a tensor were asked of Python."""
+class _PythonWasCalled(Exception):
+    """Torch called a `__torch_dispatch__` for the metadata of a tensor."""
 
 
-class _Asking(TorchDispatchMode):
+class _RefusePython(TorchDispatchMode):
+    """Torch calls this mode where it would call the `__torch_dispatch__` of a tensor's class."""
+
     def __torch_dispatch__(self, *arguments: Any) -> Any:
-        raise _Asked
+        raise _PythonWasCalled
 
 
 def has_plain_metadata(tensor: torch.Tensor) -> bool:
-    """Whether a tensor knows its sizes and strides itself, has no data of its own, and nothing else is special about it. No
-    code of the program runs: a mode stands before its `__torch_dispatch__`."""
+    """Whether a wrapper's metadata are those of a plain strided tensor without data: C++ knows its sizes and strides, and it is
+    not quantized, nested, conjugated or an inference tensor. No code of the program runs."""
     try:
-        with torch._C.DisableTorchFunctionSubclass(), _Asking():
+        with torch._C.DisableTorchFunctionSubclass(), _RefusePython():
             if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested or tensor.is_inference():
                 return False
             numbers = *tensor.size(), *tensor.stride(), tensor.storage_offset(), tensor.dim(), tensor.numel()
             plain = all(type(number) is int for number in numbers) and not tensor.is_conj() and not tensor.is_neg()
             return plain and tensor.device.type != "meta" and not _has_data(tensor)
-    except _Asked:
+    except _PythonWasCalled:
         return False
 
 
 def _has_data(tensor: torch.Tensor) -> bool:
     try:
         tensor.untyped_storage().data_ptr()
-    except RuntimeError:  # the storage of a wrapper is none
+    except RuntimeError:  # a wrapper has no storage that can be read
         return False
     return True

@@ -11,19 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-
-
-@functools.cache
-def torch_numpy() -> Any:
-    """torch's own writing of NumPy, which only programs with arrays need."""
-    import torch._numpy
-
-    return torch._numpy
+import torch._numpy as tnp
 
 
 class ArrayOperation:
-    """One of NumPy's functions, methods, attributes or operators on tensors that stand for arrays. `name` says of which kind
-    it is, as in `function:linalg.norm`, `method:reshape`, `attribute:T`, `operator:add`."""
+    """One of NumPy's functions, methods, attributes or operators on tensors in place of arrays. `name` begins with its kind, as
+    in `function:linalg.norm`, `method:reshape`, `attribute:T`, `operator:add`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -35,7 +28,7 @@ class ArrayOperation:
 
     @functools.cached_property
     def function(self) -> Callable[..., Any]:
-        """What runs, on arrays of `torch._numpy`."""
+        """The function on arrays of `torch._numpy` that computes it."""
         kind, _, name = self.name.partition(":")
         return _KINDS[kind](name)
 
@@ -44,7 +37,6 @@ class ArrayOperation:
         return self.name.partition(":")[2] in _OF_FLOATS
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tnp = torch_numpy()
 
         def array(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
@@ -70,7 +62,7 @@ class ArrayOperation:
         return tensor(self.function(*map(array, args), **arrays))
 
 
-# What gives float64 for integers in NumPy, and torch's default dtype in torch.
+# Operations whose result for integers is float64 in NumPy, and of torch's default dtype in torch.
 _OF_FLOATS = frozenset(
     "truediv itruediv true_divide divide mean std var sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh "
     "arcsin arccos arctan arcsinh arccosh arctanh arctan2 hypot deg2rad rad2deg degrees radians".split()
@@ -78,18 +70,20 @@ _OF_FLOATS = frozenset(
 
 
 def _as_float(value: Any) -> Any:
+    """A tensor of integers or bools as one of float64; any other value as it is."""
     whole = isinstance(value, torch.Tensor) and not (value.is_floating_point() or value.is_complex())
     return value.to(torch.float64) if whole else value
 
 
 def _as_wide(value: Any, other: Any) -> Any:
-    """A symbolic int beside an array, whose dtype it takes; `torch._numpy` would ask for its value."""
+    """A symbolic int that is combined with an array, as a tensor of the array's dtype. Of the number itself `torch._numpy` would
+    need the value."""
     wide = isinstance(other, torch.Tensor) and (other.is_floating_point() or other.dtype is torch.int64)
     return torch.scalar_tensor(value, dtype=other.dtype) if wide and isinstance(value, torch.SymInt) else value
 
 
 def _function(path: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = operator.attrgetter(path)(torch_numpy())
+    found: Callable[..., Any] = operator.attrgetter(path)(tnp)
     return found
 
 

@@ -1,4 +1,5 @@
-"""An `autograd.Function` of the program, in the graph: its forward and its backward are graphs, found in one trace."""
+"""An `autograd.Function` of the program as one operation of the graph. Its forward and its backward are graphs of their own,
+which the trace of the call has recorded."""
 
 from __future__ import annotations
 
@@ -13,35 +14,36 @@ from torch import fx
 
 
 class Backward(NamedTuple):
-    """What happens where just these gradients come: a graph runs, on the values of these numbers, or the program raises."""
+    """What backward does if exactly these outputs have gradients: a graph runs, or the program raises an error."""
 
     gradients: tuple[bool, ...]  # of each output, whether there is one
-    read: tuple[int, ...]
+    read: tuple[int, ...]  # the numbers (see `Layout`) of the values that the graph takes
     error: tuple[str, str] | None  # the built-in class, and the text
 
 
 class Layout(NamedTuple):
-    """What the graphs take and give. Values are numbered: inputs, what forward reads besides, outputs, and what forward keeps
-    for backward; the gradient of the n-th output is -1 - n. Outputs that are no values of the graph are None there."""
+    """What the graphs take and return. Values are numbered in this order: inputs, other values that forward reads, outputs, and
+    values that forward keeps for backward. The gradient of the n-th output (from 0) has the number -1 - n. An output that is no
+    value of the graph is None."""
 
     name: str  # of the program's class
     outputs: int
     is_tuple: bool
-    saved: tuple[int, ...]  # what the program gave to `save_for_backward`: it must not change until then
+    saved: tuple[int, ...]  # what the program gave to `save_for_backward`: autograd raises if it has changed by then
     not_differentiable: tuple[int, ...]  # places among the outputs
     dirty: tuple[int, ...]  # inputs that the program gave to `mark_dirty`
     materializes: bool  # whether zeros stand for gradients that do not come
     backwards: tuple[Any, ...]  # fields of `Backward`s
 
     def backward_of(self, gradients: Sequence[Any]) -> tuple[int, Backward]:
-        """Which of the graphs runs, for these gradients."""
+        """What backward does for these gradients, and its index."""
         found = tuple(gradient is not None for gradient in gradients)
         named = [Backward(*fields) for fields in self.backwards]
         return next((index, backward) for index, backward in enumerate(named) if backward.gradients == found)
 
 
 class TracedFunction(torch.autograd.Function):
-    """Runs the graphs as PyTorch runs the program's own function."""
+    """Runs the graphs of `layout` as PyTorch runs the forward and the backward of the program's own class."""
 
     @staticmethod
     def forward(
@@ -74,28 +76,28 @@ class TracedFunction(torch.autograd.Function):
 
 @dataclasses.dataclass
 class Plan:
-    """What a `TransformedTracedFunction` is about, apart from tensors: one argument, which torch.func does not look into."""
+    """All arguments of a `TransformedTracedFunction` but the tensors, as one object, which torch.func does not look into."""
 
     forward: fx.GraphModule
     backward: fx.GraphModule
     layout: Layout
-    captured: int  # how many of the values are
+    captured: int  # how many of the inputs are other values that forward reads: the last ones
 
-    def read_of(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        """What backward will take; the gradients among it are None."""
+    def values_for_backward(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """What backward will take; None in the places of gradients."""
         values = (*inputs, *results)
-        return [values[index] if index >= 0 else None for index in self.taken]
+        return [values[index] if index >= 0 else None for index in self.read_by_backward]
 
     @property
-    def taken(self) -> tuple[int, ...]:
-        """By number, what backward takes; there is one graph of it."""
+    def read_by_backward(self) -> tuple[int, ...]:
+        """The numbers of the values that backward takes. There is exactly one graph of it here."""
         ((_, read, _),) = self.layout.backwards
         return tuple(read)
 
 
 class TransformedTracedFunction(torch.autograd.Function):
-    """The same under transforms of torch.func, which run forward at each of their levels: what backward needs leaves forward
-    among its results, and every tensor is handed on by `save_for_backward`."""
+    """As `TracedFunction`, under transforms of torch.func. They run forward at each of their levels, so whatever backward needs
+    is a result of forward, and all tensors of it go through `save_for_backward`."""
 
     generate_vmap_rule = True
 
@@ -106,7 +108,7 @@ class TransformedTracedFunction(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         plan: Plan = inputs[0]
-        read = plan.read_of(inputs[1:], output)
+        read = plan.values_for_backward(inputs[1:], output)
         ctx.save_for_backward(*(value if isinstance(value, torch.Tensor) else None for value in read))
         ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in read]
         layout = plan.layout
@@ -117,7 +119,7 @@ class TransformedTracedFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
         plan: Plan = ctx.plan
-        kept = zip(plan.taken, ctx.saved_tensors, ctx.numbers, strict=True)
+        kept = zip(plan.read_by_backward, ctx.saved_tensors, ctx.numbers, strict=True)
         taken = [
             gradients[-1 - index].contiguous() if index < 0 else tensor if number is None else number
             for index, tensor, number in kept
@@ -126,13 +128,13 @@ class TransformedTracedFunction(torch.autograd.Function):
 
 
 @functools.cache
-def _named(name: str, base: type[torch.autograd.Function]) -> type[torch.autograd.Function]:
-    """With a `grad_fn` that is called as that of the program's class: PyTorch's backward hooks look for theirs by its name."""
+def _subclass_named(name: str, base: type[torch.autograd.Function]) -> type[torch.autograd.Function]:
+    """A subclass with the name of the program's class, and so of its `grad_fn`: PyTorch's backward hooks find theirs by that."""
     return type(name, (base,), {})
 
 
-def applied(cls: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """The operation that stands in a graph for `cls.apply`, which is not traced through."""
+def untraced_apply(cls: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """The operation of a graph that calls `cls.apply`, for a class that is not traced through."""
 
     def apply(*args: Any) -> Any:
         return cls.apply(*args)
@@ -148,18 +150,19 @@ def run_traced_function(
     captured: tuple[Any, ...],
     inputs: tuple[Any, ...],
 ) -> Any:
-    """What the program's `Function.apply` gives for its tensors `inputs`."""
+    """The operation of the graph for a call of the program's `Function.apply`; `inputs` are its arguments that are values of the
+    graph, `layout` the fields of a `Layout`."""
     named = Layout(*layout)
     if torch._C._are_functorch_transforms_active():
         (backward,) = backwards
         assert backward is not None
         plan = Plan(forward, backward, named, len(captured))
-        outputs = _named(named.name, TransformedTracedFunction).apply(plan, *inputs, *captured)[: named.outputs]
+        outputs = _subclass_named(named.name, TransformedTracedFunction).apply(plan, *inputs, *captured)[: named.outputs]
     else:
-        outputs = _named(named.name, TracedFunction).apply(forward, backwards, named, captured, *inputs)
+        outputs = _subclass_named(named.name, TracedFunction).apply(forward, backwards, named, captured, *inputs)
     return outputs if named.is_tuple else outputs[0]
 
 
 def run_traced_function_(*args: Any) -> Any:
-    """The same of one that writes to its inputs: what writes is told by its name."""
+    """The same for a function that writes to its inputs. By the underscore, `operators.facts` knows that the operation writes."""
     return run_traced_function(*args)

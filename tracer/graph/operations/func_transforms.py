@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 Function = Callable[..., Any]
 
 
-def _made(transform: Callable[..., Function]) -> Callable[..., Any]:
-    """For transforms that make a function of a function."""
+def _call_what_it_returns(transform: Callable[..., Function]) -> Callable[..., Any]:
+    """How a transform that makes a function of a function is applied to arguments."""
 
     def apply(function: Function, options: dict[str, Any], args: Any, kwargs: dict[str, Any]) -> Any:
         return transform(function, **options)(*args, **kwargs)
@@ -22,8 +22,8 @@ def _made(transform: Callable[..., Function]) -> Callable[..., Any]:
     return apply
 
 
-def _applied(transform: Callable[..., Any]) -> Callable[..., Any]:
-    """For transforms that call the function at once."""
+def _call_with_arguments(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """How a transform that calls the function at once is applied to arguments."""
 
     def apply(function: Function, options: dict[str, Any], args: Any, kwargs: dict[str, Any]) -> Any:
         return transform(function, *args, **options)
@@ -32,72 +32,77 @@ def _applied(transform: Callable[..., Any]) -> Callable[..., Any]:
 
 
 APPLY: dict[str, Callable[..., Any]] = {
-    "vmap": _made(torch.vmap),
-    "grad": _made(func.grad),
-    "grad_and_value": _made(func.grad_and_value),
-    "jacrev": _made(func.jacrev),
-    "jacfwd": _made(func.jacfwd),
-    "hessian": _made(func.hessian),
-    "jvp": _applied(func.jvp),
-    "vjp": _applied(func.vjp),
+    "vmap": _call_what_it_returns(torch.vmap),
+    "grad": _call_what_it_returns(func.grad),
+    "grad_and_value": _call_what_it_returns(func.grad_and_value),
+    "jacrev": _call_what_it_returns(func.jacrev),
+    "jacfwd": _call_what_it_returns(func.jacfwd),
+    "hessian": _call_what_it_returns(func.hessian),
+    "jvp": _call_with_arguments(func.jvp),
+    "vjp": _call_with_arguments(func.vjp),
 }
 
 
 class Transformed(torch.nn.Module):
-    """A graph under a transform, or one for each time that the transform calls the function. Calls take and give the leaves of
-    what the program's call takes and gives; a graph takes the tensors among the leaves that the transform calls it with, then its
-    part of `captured`."""
+    """A transform of the program's function, which is a graph, or several: one for each time that the transform calls it.
 
-    def __init__(self, transform: str, options: dict[str, Any], takes: pytree.TreeSpec) -> None:
+    The module is called with the leaves of the program's arguments (their structure is `input_spec`) and returns the leaves of
+    the result. Each graph takes the tensors among the leaves that the transform passes, then its tuple of `captured`: values of
+    the surrounding graph that it reads."""
+
+    def __init__(self, transform: str, options: dict[str, Any], input_spec: pytree.TreeSpec) -> None:
         super().__init__()
         self.transform = transform
         self.options = options
-        self.takes = takes
-        self.gives: list[pytree.TreeSpec] = []  # of the graphs
+        self.input_spec = input_spec
+        self.output_specs: list[pytree.TreeSpec] = []  # the structures of the graphs' results
         self.graphs = torch.nn.ModuleList()
 
     def set_graphs(self, graphs: list[tuple[fx.GraphModule, pytree.TreeSpec]]) -> None:
         self.graphs.extend([graph for graph, _ in graphs])
-        self.gives = [gives for _, gives in graphs]
+        self.output_specs = [output_spec for _, output_spec in graphs]
 
     def apply(self, function: Function, leaves: list[Any]) -> Any:
-        args, kwargs = pytree.tree_unflatten(leaves, self.takes)
+        args, kwargs = pytree.tree_unflatten(leaves, self.input_spec)
         return APPLY[self.transform](function, self.options, args, kwargs)
 
     def forward(self, captured: tuple[tuple[Any, ...], ...], *leaves: Any) -> list[Any]:
-        calls = zip(self.graphs, captured, self.gives, strict=True)
+        calls = zip(self.graphs, captured, self.output_specs, strict=True)
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            graph, read, gives = next(calls)
+            graph, read, output_spec = next(calls)
             tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-            return pytree.tree_unflatten(graph(*tensors, *read), gives)
+            return pytree.tree_unflatten(graph(*tensors, *read), output_spec)
 
         found: list[Any] = pytree.tree_leaves(self.apply(function, list(leaves)))
         return found
 
 
 class Cotangents(torch.nn.Module):
-    """How the function that `vjp` gives is called: with what stands for the leaves of its argument."""
+    """Calls the function that `vjp` gives, with the leaves of its arguments; their structure is `input_spec`."""
 
-    def __init__(self, takes: pytree.TreeSpec) -> None:
+    def __init__(self, input_spec: pytree.TreeSpec) -> None:
         super().__init__()
-        self.takes = takes
+        self.input_spec = input_spec
 
     def forward(self, function: Function, *leaves: Any) -> list[Any]:
-        args, kwargs = pytree.tree_unflatten(list(leaves), self.takes)
+        args, kwargs = pytree.tree_unflatten(list(leaves), self.input_spec)
         found: list[Any] = pytree.tree_leaves(function(*args, **kwargs))
         return found
 
 
 def call_transformed(transformed: Transformed, captured: tuple[tuple[Any, ...], ...], *leaves: Any) -> list[Any]:
+    """The operation of the graph for a call of a transformed function."""
     found: list[Any] = transformed(captured, *leaves)
     return found
 
 
-def call_vjp(how: Cotangents, function: Function, *leaves: Any) -> list[Any]:
-    found: list[Any] = how(function, *leaves)
+def call_vjp(cotangents: Cotangents, function: Function, *leaves: Any) -> list[Any]:
+    """The operation of the graph for a call of the function that `vjp` gave."""
+    found: list[Any] = cotangents(function, *leaves)
     return found
 
 
-# Around what the program's function does where torch, which computes on fakes, calls it: each operation enters the fake mode.
+# Entered around the tracing of the program's function where torch calls it from a transform on fakes. Torch's modes, the fake
+# mode among them, are off in it, and each operation that is traced enters the fake mode itself.
 outside_of_modes = _disable_current_modes

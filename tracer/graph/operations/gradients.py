@@ -11,36 +11,36 @@ _OPTIONS = ("retain_graph", "create_graph", "only_inputs", "allow_unused", "is_g
 
 
 def first_gradient(leaf: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """What is stored where there was no gradient: memory of its own, laid out as the leaf's."""
+    """The first gradient of a leaf, as autograd stores it: a copy, laid out as the leaf is."""
     return torch.empty_like(leaf.detach()).copy_(gradient.detach())
 
 
 def first_gradient_with_history(leaf: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """As `first_gradient`, where it may be differentiated itself."""
+    """As `first_gradient`, of a gradient that may be differentiated itself (`create_graph=True`)."""
     with torch.enable_grad():
         return torch.empty_like(leaf.detach()).copy_(gradient)
 
 
 def sum_of_gradients(before: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """What is stored in the place of a gradient that was there before, where it may be differentiated itself."""
+    """The sum of a leaf's gradient and a new one, where the sum may be differentiated itself. It replaces the leaf's."""
     with torch.enable_grad():
         return before + gradient
 
 
 def add_to_gradient(before: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """Adds to a gradient that was there before; one that has a history keeps it."""
+    """Adds a new gradient to that of a leaf, in place. A history that the leaf's gradient has is kept, and not extended."""
     with torch.no_grad():
         return before.add_(gradient)
 
 
 def kept_gradient(before: torch.Tensor | None, gradient: torch.Tensor, differentiable: bool) -> torch.Tensor:
-    """What a tensor that retains its gradient has then: memory of its own, each time."""
+    """The gradient of a tensor that retains it (`retain_grad`), after a further one has come: always a new tensor."""
     with torch.set_grad_enabled(differentiable):
         return gradient.clone(memory_format=torch.contiguous_format) if before is None else before + gradient
 
 
 def keeps_layout(leaf: torch.Tensor) -> bool:
-    """Whether `empty_like` lays out a gradient as autograd would."""
+    """Whether `empty_like(leaf)` has the strides that autograd gives to the leaf's first gradient."""
     if leaf.is_contiguous() or leaf.dim() < 2:
         return bool(leaf.is_contiguous())
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -50,8 +50,8 @@ def keeps_layout(leaf: torch.Tensor) -> bool:
 
 
 def keep_for_gradients(graph: fx.Graph) -> None:
-    """For compilers that differentiate a graph as a whole: where results that require gradients have been through a backward pass
-    inside of the graph, what they need for another one must not be gone."""
+    """Changes a graph for compilers that differentiate it as a whole. A backward pass inside of the graph frees what it walked
+    over, and the compiler's own pass over the results may need that again: `grad` below keeps it."""
     for node in graph.nodes:
         if node.target is torch.autograd.grad:
             node.target = grad
@@ -59,8 +59,8 @@ def keep_for_gradients(graph: fx.Graph) -> None:
 
 
 def grad(*args: Any, **options: Any) -> Any:
-    """torch.autograd.grad. What it frees as it runs is free for the program; a compiler's trace of it, under a mode of torch's,
-    goes on to differentiate."""
+    """torch.autograd.grad, with `retain_graph` while a compiler traces it (under a torch-dispatch mode): the compiler goes on to
+    differentiate. When the graph runs, it frees what the program's call frees."""
     if torch._C._len_torch_dispatch_stack():
         options["retain_graph"] = True
     return torch.autograd.grad(*args, **options)

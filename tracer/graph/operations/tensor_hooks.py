@@ -1,4 +1,4 @@
-"""Hooks on tensors, in the graph: what autograd calls with a gradient is a graph."""
+"""Hooks on tensors as operations of the graph. What autograd calls with a gradient is a graph of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from torch import fx
 
 
 def add_hook(tensor: torch.Tensor, hook: fx.GraphModule, captured: tuple[Any, ...]) -> Any:
-    """tensor.register_hook(...), of a graph that takes the gradient and `captured`, and gives another one, or None."""
+    """tensor.register_hook(...) of a graph that takes the gradient and `captured` and returns another gradient or None, in a
+    tuple. The result is the handle."""
     return tensor.register_hook(lambda gradient: hook(gradient, *captured)[0])
 
 

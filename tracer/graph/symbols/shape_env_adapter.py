@@ -29,7 +29,7 @@ from tracer.graph.symbols.sym_node import SymNode
 torch_sympy.register()
 OPERATORS = sym_operators  # installed by importing it
 
-MOST_FUNCTIONS = 200  # in one number, written out
+MOST_FUNCTIONS = 200  # function applications in one expression; a shared part counts each time it occurs
 NO_HINT_FALLBACK = 8192  # what PyTorch assumes of a size it knows nothing of
 
 
@@ -46,7 +46,8 @@ class IntNodes(dict[int, SymNode]):
 
 
 class TorchShapeEnv:
-    """One per trace, beside its ShapeEnv. Attributes without comment are read by PyTorch."""
+    """One per trace, beside its ShapeEnv. PyTorch reads its attributes and calls its methods by name; those that the tracer
+    itself uses say so in a comment or a docstring."""
 
     allow_scalar_outputs = True
     allow_dynamic_output_shape_ops = True
@@ -60,8 +61,8 @@ class TorchShapeEnv:
         self.env = env
         self.algebra = env.algebra
         self.int_nodes = IntNodes(self)
-        self.layouts: dict[Any, BoolExpr] = {}
-        self.fake_tensor_cache: dict[Any, Any] = {}
+        self.layouts: dict[Any, BoolExpr] = {}  # answers of `operators.layout`, for sizes and strides
+        self.fake_tensor_cache: dict[Any, Any] = {}  # results of operators in which symbols take part, for `operators.meta`
         self.pending_fresh_unbacked_symbols: list[Any] = []
         self.ignorable_fresh_unbacked_symbols: list[Any] = []
         self.unbacked_renamings: dict[Any, Any] = {}
@@ -70,12 +71,14 @@ class TorchShapeEnv:
         self.unbacked_inputs: set[Any] = set()
         self.size_like: set[Any] = set()
         self.unbacked_alloc_order: dict[Any, int] = {}
+        self.answered_by_hint: tuple[str, ...] = ()  # C++ whose questions are answered as in this call, without a guard
         self._ignore_fresh = 0
         self._symbols_of: dict[Any, frozenset[Symbol]] = {}
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 
     def node(self, value: Any) -> SymNode:
+        """The one node of an expression; the expression remembers it."""
         if value.handle is None:
             value.handle = SymNode(self, value)
         found: SymNode = value.handle
@@ -100,8 +103,8 @@ class TorchShapeEnv:
     # -- decisions -----------------------------------------------------------------------------------------------
 
     def bounded(self, node: SymNode) -> SymNode:
-        """The node, or, where its expression has grown out of hand (`n = (n + min(n, 5)) % 7` doubles it each time), that of the
-        number that it is: a guard says so."""
+        """The node. Where its expression has grown too large (`n = (n + min(n, 5)) % 7` doubles it each time), a node of the
+        constant that it is in this call; a guard on that is recorded."""
         value = node.value
         if value.functions <= MOST_FUNCTIONS or self.env.suppressed or node.hint is None:
             return node
@@ -110,7 +113,18 @@ class TorchShapeEnv:
         number = self.decide_float(value) if isinstance(value, FloatExpr) else self.decide_int(value)
         return self.node(self.algebra.constant(number))
 
+    @contextlib.contextmanager
+    def answering_by_hint(self, *files: str) -> Iterator[None]:
+        """Within, what these files of C++ ask is answered as in the traced call. No guard is added, so nothing that is to be the
+        same in all calls may depend on it."""
+        before, self.answered_by_hint = self.answered_by_hint, (*self.answered_by_hint, *files)
+        try:
+            yield
+        finally:
+            self.answered_by_hint = before
+
     def decide(self, condition: BoolExpr, fallback: bool | None = None) -> bool:
+        """The truth of a condition, by a guard if need be. Where it depends on data: `fallback`, or an error without one."""
         if condition.decided is not None:
             return condition.decided
         try:
@@ -121,6 +135,7 @@ class TorchShapeEnv:
             raise GuardOnDataDependentSymNode(error.expr, str(error)) from None
 
     def decide_int(self, value: IntExpr) -> int:
+        """The value of an expression, which a guard fixes. An error where it depends on data."""
         if value.const is not None:
             return value.const
         try:
@@ -129,6 +144,7 @@ class TorchShapeEnv:
             raise GuardOnDataDependentSymNode(error.expr, str(error)) from None
 
     def decide_float(self, value: FloatExpr | IntExpr) -> float:
+        """As `decide_int`."""
         if isinstance(value, IntExpr):
             return float(self.decide_int(value))
         try:
@@ -224,8 +240,6 @@ class TorchShapeEnv:
     def backed_var_to_val(self) -> dict[Any, Any]:
         return {s.sympy: sympy.sympify(s.hint) for s in self.env.symbols() if s.hint is not None}
 
-    var_to_val = backed_var_to_val
-
     @property
     def replacements(self) -> dict[Any, Any]:
         atoms, values = self.algebra.atoms, self.env.facts.replacements.values
@@ -252,7 +266,7 @@ class TorchShapeEnv:
         value = self.algebra.from_sympy(a)
         if isinstance(min, int):
             self.env.trust(value >= min)
-        if isinstance(max, int) and max < sys.maxsize - 1:
+        if isinstance(max, int) and max < sys.maxsize - 1:  # PyTorch writes "no bound" as one of the largest ints
             self.env.trust(value <= max)
 
     def _constrain_range_for_size(self, a: Any, min: int | None = None, max: int | None = None) -> None:
@@ -262,7 +276,7 @@ class TorchShapeEnv:
     constrain_symbol_range = _constrain_range
 
     def _constrain_is_bounded(self, a: Any, upper_bound: int) -> None:
-        pass
+        """PyTorch states here that a size is below some large bound. Nothing is decided by that."""
 
     def _constrain_unify(self, a: Any, b: Any) -> None:
         self.env.assume(self.algebra.relation("eq", self._int(a), self._int(b)), "equal sizes")
@@ -272,7 +286,9 @@ class TorchShapeEnv:
 
     # -- making symbols ------------------------------------------------------------------------------------------
 
-    def _fresh(self, value: IntExpr | BoolExpr | FloatExpr) -> Any:
+    def _wrap_fresh(self, value: IntExpr | BoolExpr | FloatExpr) -> Any:
+        """The number of an expression that was just created. PyTorch is told of its unbacked symbols, as it expects each of them
+        in the result of the operator that runs."""
         for symbol in self.env.take_fresh_unbacked():
             if not self._ignore_fresh:
                 self.pending_fresh_unbacked_symbols.append(symbol.sympy)
@@ -280,13 +296,13 @@ class TorchShapeEnv:
         return self.wrap(value)
 
     def create_unbacked_symint(self, source: Any = None) -> torch.SymInt:
-        return self._fresh(self.env.create_unbacked_int())
+        return self._wrap_fresh(self.env.create_unbacked_int())
 
     def create_unbacked_symbool(self) -> torch.SymBool:
-        return self._fresh(self.env.create_unbacked_bool())
+        return self._wrap_fresh(self.env.create_unbacked_bool())
 
     def create_unbacked_symfloat(self) -> torch.SymFloat:
-        return self._fresh(self.env.create_unbacked_float())
+        return self._wrap_fresh(self.env.create_unbacked_float())
 
     def create_symintnode(self, sym: Any, *, hint: Any = None, source: Any = None) -> Any:
         return self.wrap(self.algebra.from_sympy(sym))
@@ -325,10 +341,11 @@ class TorchShapeEnv:
         self.env.freeze()
 
     def freeze_runtime_asserts(self) -> None:
-        pass
+        """Nothing to do: `graph.runtime_asserts` places each assertion in the graph behind the operation that needs it."""
 
     @contextlib.contextmanager
     def error_on_new_guards(self) -> Iterator[None]:
+        """New guards stay allowed. Only Inductor enters this, around implementations of custom operators that it tries."""
         yield
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.fx.experimental.sym_node  # hangs the operators on torch.SymInt
+import torch.fx.experimental.sym_node  # installs the operators of torch.SymInt
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, handle_sym_dispatch
 
 from shapes.conversion import show
@@ -27,8 +27,15 @@ if TYPE_CHECKING:
     from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 
 
+#: C++ of PyTorch that asks about sizes only to spare itself an expression: whatever is answered, what it concludes holds for all
+#: sizes. "Not taking this branch could make this return False instead of True but not vice-versa"; then it asks by expression.
+_ASKS_WITHOUT_NEED = ("c10/core/Contiguity.h", "ATen/EmptyTensor.cpp")
+
+
 class SymNode:
-    """One expression. There is one node per expression of an env, so nodes compare by identity."""
+    """The node of `value`, an expression. There is one node per expression of an env, so nodes compare by identity.
+
+    Methods without a docstring are PyTorch's protocol, under the names that PyTorch gives them."""
 
     __slots__ = (
         "shape_env", "algebra", "pytype", "value", "results", "fx_node", "_int_nodes", "_replaced", "_known_int",
@@ -40,10 +47,10 @@ class SymNode:
         self.algebra: Algebra = shape_env.algebra
         self.value = value
         self.pytype = int if type(value) is IntExpr else bool if type(value) is BoolExpr else float
-        self.results: dict[tuple[Any, ...], SymNode] = {}
-        self.fx_node = None
+        self.results: dict[tuple[Any, ...], SymNode] = {}  # of operations on this node, by name and operands (`recorded`)
+        self.fx_node = None  # PyTorch reads it
         self._int_nodes = shape_env.int_nodes
-        self._replaced = shape_env.env.facts.replacements.values
+        self._replaced = shape_env.env.facts.replacements.values  # shared with the env: not empty once an equality is known
         self._known_int: int | None = value.const if self.pytype is int else None
 
     def node(self, value: Any) -> SymNode:
@@ -113,6 +120,7 @@ class SymNode:
         return self.reduced().sympy
 
     def reduced(self) -> Any:
+        """The expression, over the symbols that known equalities leave."""
         return self.shape_env.env.facts.replacements.reduce_any(self.value) if self._replaced else self.value
 
     def maybe_as_int(self) -> int | None:
@@ -164,27 +172,36 @@ class SymNode:
         return self.shape_env.decide_float(self.value)
 
     def guard_bool(self, file: str, line: int) -> bool:
-        decided = self.value.decided
-        return self.shape_env.decide(self.value) if decided is None else decided
+        if self.value.decided is not None:
+            return bool(self.value.decided)
+        return bool(self.hint) if self._may_be_as_in_this_call(file) else self.shape_env.decide(self.value)
 
     guard_size_oblivious = guard_bool
 
     def guard_or_false(self, file: str, line: int) -> bool:
-        decided = self.value.decided
-        return self.shape_env.decide(self.value, False) if decided is None else decided
+        return self._guard_or(False, file)
 
     def guard_or_true(self, file: str, line: int) -> bool:
-        decided = self.value.decided
-        return self.shape_env.decide(self.value, True) if decided is None else decided
+        return self._guard_or(True, file)
+
+    def _may_be_as_in_this_call(self, file: str) -> bool:
+        return self.hint is not None and file.endswith(self.shape_env.answered_by_hint)
+
+    def _guard_or(self, fallback: bool, file: str) -> bool:
+        if self.value.decided is not None:
+            return bool(self.value.decided)
+        if self._may_be_as_in_this_call(file):
+            return bool(self.hint)
+        if self.hint is fallback and file.endswith(_ASKS_WITHOUT_NEED):
+            known = self.shape_env.env.statically_known(self.value)
+            return fallback if known is None else known
+        return self.shape_env.decide(self.value, fallback)
 
     def statically_known_true(self, file: str, line: int) -> bool:
         return self.shape_env.env.statically_known(self.value) is True
 
     def expect_true(self, file: str, line: int) -> bool:
         return self.shape_env.env.assume(self.value, f"{file}:{line}")
-
-    def expect_size(self, file: str, line: int) -> bool:
-        return bool(self.ge(self.wrap_int(0)).expect_true(file, line))
 
     def evaluate(self, size_oblivious: bool = False) -> Any:
         return self.shape_env.evaluate_sym_node(self, size_oblivious)
@@ -200,43 +217,45 @@ class SymNode:
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
-    def _mixed(self, other: SymNode) -> bool:
+    def _is_float_with(self, other: SymNode) -> bool:
+        """Whether an operation on these two is one of floats."""
         return self.pytype is float or other.pytype is float
 
     def as_float(self) -> FloatExpr:
         return self.value if self.pytype is float else self.algebra.to_float(self.as_int())
 
     def as_int(self) -> IntExpr:
+        """The expression as an int: a bool is 1 or 0."""
         if self.pytype is bool:
             given: IntExpr = self.algebra.where(self.value, self.algebra.one, self.algebra.zero)
             return given
         found: IntExpr = self.value
         return found
 
-    def _float(self, op: str, *others: SymNode) -> SymNode:
+    def _float_operation(self, op: str, *others: SymNode) -> SymNode:
         return self.node(self.algebra.float_operation(op, self.as_float(), *(o.as_float() for o in others)))
 
-    def _of_numbers(self, op: str, integers: Callable[[IntExpr, IntExpr], IntExpr], other: SymNode) -> SymNode:
-        """The operation of floats if one is a float, else that of integers."""
-        if self._mixed(other):
-            return self._float(op, other)
+    def _number_operation(self, op: str, integers: Callable[[IntExpr, IntExpr], IntExpr], other: SymNode) -> SymNode:
+        """The float operation `op` if one of the operands is a float, else `integers`."""
+        if self._is_float_with(other):
+            return self._float_operation(op, other)
         return self.node(integers(self.as_int(), other.as_int()))
 
     @recorded(operator.add)
     def add(self, other: SymNode) -> SymNode:
-        return self._of_numbers("add", self.algebra.add, other)
+        return self._number_operation("add", self.algebra.add, other)
 
     @recorded(operator.sub)
     def sub(self, other: SymNode) -> SymNode:
-        return self._of_numbers("sub", self.algebra.sub, other)
+        return self._number_operation("sub", self.algebra.sub, other)
 
     @recorded(operator.mul)
     def mul(self, other: SymNode) -> SymNode:
-        return self._of_numbers("mul", self.algebra.mul, other)
+        return self._number_operation("mul", self.algebra.mul, other)
 
     @recorded(operator.neg)
     def neg(self) -> SymNode:
-        return self._float("neg") if self.pytype is float else self.node(self.algebra.neg(self.as_int()))
+        return self._float_operation("neg") if self.pytype is float else self.node(self.algebra.neg(self.as_int()))
 
     @recorded(operator.pos)
     def pos(self) -> SymNode:
@@ -244,17 +263,17 @@ class SymNode:
 
     @recorded(operator.abs)
     def abs(self) -> SymNode:
-        return self._float("abs") if self.pytype is float else self.node(abs(self.as_int()))
+        return self._float_operation("abs") if self.pytype is float else self.node(abs(self.as_int()))
 
     @recorded(operator.floordiv, guards=True)
     def int_floordiv(self, other: SymNode) -> SymNode:
         self._need_nonzero(other)
-        return self._of_numbers("floordiv", self.algebra.floordiv, other)
+        return self._number_operation("floordiv", self.algebra.floordiv, other)
 
     @recorded(operator.mod, guards=True)
     def mod(self, other: SymNode) -> SymNode:
         self._need_nonzero(other)
-        return self._of_numbers("mod", self.algebra.mod, other)
+        return self._number_operation("mod", self.algebra.mod, other)
 
     @recorded(operator.truediv, guards=True)
     def int_truediv(self, other: SymNode) -> SymNode:
@@ -264,7 +283,7 @@ class SymNode:
     @recorded(operator.truediv, guards=True)
     def float_truediv(self, other: SymNode) -> SymNode:
         self._need_nonzero(other)
-        return self._float("truediv", other)
+        return self._float_operation("truediv", other)
 
     @recorded(operator.pow)
     def pow_by_natural(self, other: SymNode) -> SymNode:
@@ -272,12 +291,12 @@ class SymNode:
 
     @recorded(operator.pow)
     def float_pow(self, other: SymNode) -> SymNode:
-        return self._float("pow", other)
+        return self._float_operation("pow", other)
 
     floordiv, truediv, pow = int_floordiv, float_truediv, float_pow
 
     def _need_nonzero(self, divisor: SymNode) -> None:
-        """Python did not raise in the traced call, and the trace holds where it does not."""
+        """A guard that the divisor is not zero, where Python would raise; if it is zero in this call, the error."""
         if divisor.constant is None and divisor.hint is not None:
             zero = divisor.algebra.zero if divisor.pytype is not float else divisor.algebra.float_constant(0.0)
             if self.shape_env.decide(divisor._compare("eq", self.node(zero)).value):
@@ -285,11 +304,11 @@ class SymNode:
 
     @recorded(torch.sym_max)
     def sym_max(self, other: SymNode) -> SymNode:
-        return self._of_numbers("max", self.algebra.maximum, other)
+        return self._number_operation("max", self.algebra.maximum, other)
 
     @recorded(torch.sym_min)
     def sym_min(self, other: SymNode) -> SymNode:
-        return self._of_numbers("min", self.algebra.minimum, other)
+        return self._number_operation("min", self.algebra.minimum, other)
 
     def sym_sum(self, args: Sequence[SymNode]) -> SymNode:
         if get_proxy_mode() is not None:
@@ -303,32 +322,33 @@ class SymNode:
 
     # -- bits ----------------------------------------------------------------------------------------------------
 
-    def _bits(self, kind: str, other: SymNode) -> SymNode:
+    def _bitwise(self, kind: str, other: SymNode) -> SymNode:
         return self.node(self.algebra.bitwise(kind, self.as_int(), other.as_int()))
 
     @recorded(operator.and_)
     def bitwise_and(self, other: SymNode) -> SymNode:
-        return self._bits("bitand", other)
+        return self._bitwise("bitand", other)
 
     @recorded(operator.or_)
     def bitwise_or(self, other: SymNode) -> SymNode:
-        return self._bits("bitor", other)
+        return self._bitwise("bitor", other)
 
     @recorded(operator.xor)
     def bitwise_xor(self, other: SymNode) -> SymNode:
-        return self._bits("bitxor", other)
+        return self._bitwise("bitxor", other)
 
     @recorded(operator.lshift, guards=True)
     def lshift(self, other: SymNode) -> SymNode:
         self._need_nonnegative(other)
-        return self._bits("lshift", other)
+        return self._bitwise("lshift", other)
 
     @recorded(operator.rshift, guards=True)
     def rshift(self, other: SymNode) -> SymNode:
         self._need_nonnegative(other)
-        return self._bits("rshift", other)
+        return self._bitwise("rshift", other)
 
     def _need_nonnegative(self, shift: SymNode) -> None:
+        """As `_need_nonzero`, for the count of a shift."""
         if shift.constant is None and shift.hint is not None:
             if not self.shape_env.decide(self.algebra.relation("ge", shift.as_int(), self.algebra.zero)):
                 raise ValueError("negative shift count")
@@ -336,6 +356,7 @@ class SymNode:
     # -- to int and to float -------------------------------------------------------------------------------------
 
     def _rounded(self, kind: str) -> SymNode:
+        """The number as an int; `kind` is "floor", "ceil", "trunc" or "round"."""
         return self.node(self.algebra.rounded(kind, self.value)) if self.pytype is float else self.node(self.as_int())
 
     @recorded(math.floor)
@@ -378,7 +399,7 @@ class SymNode:
 
     def _compare(self, op: str, other: SymNode) -> SymNode:
         algebra = self.algebra
-        if self._mixed(other):
+        if self._is_float_with(other):
             return self.node(algebra.float_relation(op, self.as_float(), other.as_float()))
         if self.pytype is bool and other.pytype is bool and op in ("eq", "ne"):
             same = (self.value & other.value) | (~self.value & ~other.value)
@@ -452,7 +473,7 @@ class SymNode:
 
 def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[..., SymNode]:
     def compute(self: SymNode) -> SymNode:
-        return self._float(name)
+        return self._float_operation(name)
 
     compute.__name__ = compute.__qualname__ = f"sym_{name}"
     found: Callable[..., SymNode] = recorded(torch_function)(compute)
@@ -460,6 +481,6 @@ def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[...,
 
 
 # In the class body a method named `str` would hide the builtin from annotations.
-SymNode.str = SymNode.__str__  # type: ignore[attr-defined]  # set behind the class
+SymNode.str = SymNode.__str__  # type: ignore[attr-defined]  # set after the class body
 for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _math_method(_name, getattr(torch, f"_sym_{_name}")))

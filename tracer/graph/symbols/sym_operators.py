@@ -1,6 +1,7 @@
 """Operators of torch.SymInt, SymFloat and SymBool that PyTorch lacks, or computes otherwise than Python does.
 
-They act on own nodes only; numbers with other nodes go PyTorch's way.
+They are installed on torch's classes and act on numbers of the tracer only: those whose node is a `SymNode` of this package. For
+other numbers they call what PyTorch had there before.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _NUMBERS = (int, float, *SYM_TYPES)
 
 
 def for_own_nodes(cls: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Installs a method of `cls` for own nodes, in front of the one that is there."""
+    """Installs a method of `cls` for numbers of the tracer, in front of the one that is there."""
 
     def install(method: Callable[..., Any]) -> Callable[..., Any]:
         theirs = getattr(cls, name, None)
@@ -36,11 +37,11 @@ def for_own_nodes(cls: type, name: str) -> Callable[[Callable[..., Any]], Callab
 
 
 def _nodes(a: Any, b: Any) -> tuple[SymNode, SymNode] | None:
-    """Both numbers as float nodes; None if one is no number."""
+    """Both numbers as float nodes; None if one is no number. At least one of them is symbolic."""
     if not isinstance(a, _NUMBERS) or not isinstance(b, _NUMBERS):
         return None
-    own: SymNode = a.node if isinstance(a, SYM_TYPES) else b.node  # type: ignore[union-attr]  # one of the two is symbolic
-    return own.node_of(a).sym_float(), own.node_of(b).sym_float()
+    node: SymNode = a.node if isinstance(a, SYM_TYPES) else b.node  # type: ignore[union-attr]  # one of the two is symbolic
+    return node.node_of(a).sym_float(), node.node_of(b).sym_float()
 
 
 def _float_binary(compute: Callable[[SymNode, SymNode], SymNode], reflected: bool) -> Callable[[Any, Any], Any]:

@@ -1,4 +1,5 @@
-"""Own SymPy functions to PyTorch's and back, for whoever hands expressions to PyTorch or gets them from it."""
+"""SymPy expressions for PyTorch and from it: translates between the functions of `shapes.sympy_functions` and those of
+`torch.utils._sympy`."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ _TO_TORCH: dict[type, Any] = {
 
 
 def to_torch_sympy(expr: Any, symbols: Mapping[Any, Any] | None = None) -> Any:
-    """An own SymPy expression in PyTorch's functions; `symbols` maps own symbols to PyTorch's, others stay."""
+    """An expression of `shapes` in PyTorch's functions. `symbols` maps symbols to PyTorch's; one that it lacks stays."""
     if not expr.args:
         return (symbols or {}).get(expr, expr)
     args = [to_torch_sympy(arg, symbols) for arg in expr.args]
@@ -54,6 +55,8 @@ def to_torch_sympy(expr: Any, symbols: Mapping[Any, Any] | None = None) -> Any:
 
 
 def _infinity(sign: int) -> conversion.Builder:
+    """PyTorch's integer infinity, which `shapes` has as a float."""
+
     def build(algebra: Any, expr: Any) -> Any:
         return algebra.float_constant(sign * float("inf"))
 

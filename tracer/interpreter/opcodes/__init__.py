@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from tracer.interpreter.handlers import OPCODES, Handler
-from tracer.interpreter.opcodes import (
-    arithmetic,
-    attributes,
-    calls,
-    compare,
-    containers,
-    exceptions,
-    generators,
-    imports,
-    iterate,
-    jumps,
-    make_function,
-    match,
-    names,
-    stack,
-    strings,
-    with_blocks,
-)
+import sys
 
-TOPICS = (
-    arithmetic, attributes, calls, compare, containers, exceptions, generators, imports, iterate, jumps, make_function,
-    match, names, stack, strings, with_blocks,
-)  # fmt: skip
+from tracer.discovery import import_modules
+from tracer.interpreter.handlers import OPCODES, Handler
+
+import_modules(sys.modules[__name__])
 
 
 def load() -> list[Handler]:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.calls import call_directly
+from tracer.interpreter.binding import Passed
+from tracer.interpreter.calls import call_directly, call_passing
 from tracer.interpreter.handlers import handles
 from tracer.protocol.lookups import defines
 from tracer.protocol.variable import NullVariable, VariableTracker
-from tracer.variables.containers.dicts import pairs_of
+from tracer.variables.containers.call_form import ArgumentsVariable, Keywords
+from tracer.variables.containers.dicts import DictVariable, pairs_of
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -38,19 +40,29 @@ def call(tx: Frame, inst: Instruction) -> None:
 @handles("CALL_FUNCTION_EX")
 def call_function_ex(tx: Frame, inst: Instruction) -> None:
     """NULL, callable, args (, kwargs) -> result"""
-    kwargs: dict[str, VariableTracker] = {}
-    if inst.oparg & 1:
-        for key, value in pairs_of(tx, tx.pop()):
-            if not key.is_constant() or type(key.constant()) is not str:
-                unsupported("call-arguments", error="keywords must be strings")
-            kwargs[key.constant()] = value
+    keywords = tx.pop() if inst.oparg & 1 else None
     arguments = tx.pop()
     if not (defines(arguments.python_type(), "__iter__") or defines(arguments.python_type(), "__getitem__")):
         unsupported("call-arguments", error="argument after * must be an iterable")
-    args = arguments.collect(tx)
     callee = tx.pop()
     tx.pop()  # NULL
-    tx.push(call_directly(tx, callee, args, kwargs))
+    if isinstance(keywords, DictVariable) and isinstance(keywords.unread, Keywords):
+        args, passed = _passed_on(tx, arguments, keywords.unread)
+        tx.push(call_passing(tx, callee, args, passed))
+        return
+    kwargs: dict[str, VariableTracker] = {}
+    for key, value in () if keywords is None else pairs_of(tx, keywords):
+        if not key.is_constant() or type(key.constant()) is not str:
+            unsupported("call-arguments", error="keywords must be strings")
+        kwargs[key.constant()] = value
+    tx.push(call_directly(tx, callee, arguments.collect(tx), kwargs))
+
+
+def _passed_on(tx: Frame, arguments: VariableTracker, keywords: Keywords) -> tuple[list[VariableTracker], Passed]:
+    """The positional arguments that are the program's own, and those that the call passes on."""
+    if isinstance(arguments, ArgumentsVariable) and not arguments.is_read():
+        return list(arguments.first), Passed(ArgumentsVariable(arguments.call_form, arguments.start), keywords)
+    return arguments.collect(tx), Passed(None, keywords)
 
 
 @handles("LOAD_ASSERTION_ERROR")

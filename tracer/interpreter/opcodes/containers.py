@@ -12,6 +12,7 @@ from tracer.protocol.lookups import defines
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.builders.literals import from_python
 from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.call_form import ArgumentsVariable, Keywords, SpreadVariable
 from tracer.variables.containers.dicts import DictVariable, mapping_pairs
 from tracer.variables.containers.lists import ListVariable, SliceVariable, TupleVariable
 from tracer.variables.containers.sets import SetVariable
@@ -76,7 +77,9 @@ def build_slice(tx: Frame, inst: Instruction) -> None:
 @handles("LIST_TO_TUPLE")
 def list_to_tuple(tx: Frame, inst: Instruction) -> None:
     """list -> tuple"""
-    tx.push(TupleVariable(tx.pop().unpack(tx)))
+    value = tx.pop()
+    spread = value.spread() if isinstance(value, SpreadVariable) else None
+    tx.push(TupleVariable(value.unpack(tx)) if spread is None else spread)
 
 
 @handles("LIST_APPEND")
@@ -92,7 +95,11 @@ def list_extend(tx: Frame, inst: Instruction) -> None:
     items = tx.pop()
     if not any(defines(items.python_type(), name) for name in ("__iter__", "__getitem__")):
         tx.raise_error(TypeError, f"Value after * must be an iterable, not {items.python_type().__name__}")
-    tx.stack[-inst.oparg].call_method(tx, "extend", [items], {})
+    target = tx.stack[-inst.oparg]
+    if isinstance(items, ArgumentsVariable) and not items.is_read() and type(target) is ListVariable and not items.first:
+        tx.stack[-inst.oparg] = SpreadVariable(ArgumentsVariable(items.call_form, items.start, target.items(tx)))
+    else:
+        target.call_method(tx, "extend", [items], {})
 
 
 @handles("SET_ADD")
@@ -133,10 +140,16 @@ def dict_update(tx: Frame, inst: Instruction) -> None:
 @handles("DICT_MERGE")
 def dict_merge(tx: Frame, inst: Instruction) -> None:
     """dict..., mapping -> dict..., where a key that both have is an error of the call being built"""
-    pairs = mapping_pairs(tx, tx.pop())
+    mapping, target = tx.pop(), tx.stack[-inst.oparg]
+    assert isinstance(target, DictVariable)
+    if isinstance(mapping, DictVariable) and isinstance(mapping.unread, Keywords) and target.unread is None:
+        first = target.entries
+        if not any(map(mapping.unread.look, first)):
+            tx.stack[-inst.oparg] = DictVariable(mapping.unread.passed(first, first))
+            return
+    pairs = mapping_pairs(tx, mapping)
     if pairs is None:
         unsupported("call-arguments", error="argument after ** must be a mapping")
-    target = tx.stack[-inst.oparg]
     for key, value in pairs:
         if target.contains(tx, key).truth(tx):
             unsupported("call-arguments", error=f"got multiple values for keyword argument {key.constant()!r}")

@@ -1,15 +1,17 @@
-"""import statements: of modules that are imported already; a first import is an effect and breaks the graph."""
+"""import statements. A module that is not imported yet is imported before the frame is traced again; where that would be too
+early, the graph breaks."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tracer.bytecode import Instruction
+from tracer.errors import ImportFirst
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.handlers import breaks, handles
-from tracer.sources import ModuleSource
+from tracer.sources.roots import ModuleSource
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -25,14 +27,35 @@ def import_name(tx: Frame, inst: Instruction) -> None:
         name = importlib.util.resolve_name("." * level + name, package)
     module = sys.modules.get(name)
     if module is None:
-        unsupported("import-effect", module=name)
+        _import_first(tx, name)
     if not names and not level:
         name = name.partition(".")[0]
         module = sys.modules[name]
     for attribute in names or ():
         if attribute == "*" or not hasattr(module, attribute):
-            unsupported("import-effect", module=f"{name}.{attribute}")
+            _import_first(tx, f"{name}.{attribute}")
     tx.push(tx.wrap(module, ModuleSource(name)))
+
+
+def _import_first(tx: Frame, name: str) -> NoReturn:
+    """CPython imports a module before the frame is traced again, if nothing comes before the import that its code could see."""
+    state, mode = tx.trace.torch_state, tx.output.world.fake_mode
+    seen = tx.effects.changes_what_modules_see() or mode.draws or state.changed
+    watched = tx.effects.observer is not None or tx.output.on_trial is not None or tx.output.traces_wrapper
+    if seen or watched or name in ImportFirst.tried or not _is_there(name):
+        unsupported("import-effect", module=name)
+    raise ImportFirst(name)
+
+
+def _is_there(name: str) -> bool:
+    """Whether the module can be found. Packages around it are imported already: CPython imports them first."""
+    parent = name.rpartition(".")[0]
+    if parent and parent not in sys.modules:
+        return _is_there(parent)
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 @handles("IMPORT_FROM")

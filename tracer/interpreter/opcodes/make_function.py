@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from tracer.bytecode import Instruction
 from tracer.interpreter.handlers import handles
-from tracer.sources import BuiltinSource
+from tracer.sources.roots import BuiltinSource
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import CellVariable, NestedFunctionVariable
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tracer import guards
 from tracer.bytecode import Instruction
 from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
+from tracer.guards.containers import DictContains, NotInGlobals
 from tracer.interpreter.handlers import breaks, handles
 from tracer.interpreter.opcodes.stack import drop_contents, drop_local
 from tracer.interpreter.raising import raise_name_error
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import NULL, ObservedException, VariableTracker, is_exception
-from tracer.sources import (
+from tracer.sources.base import Source
+from tracer.sources.functions import FunctionGlobalsSource
+from tracer.sources.roots import (
     BuiltinSource,
-    FunctionGlobalsSource,
     GlobalSource,
     GlobalsSource,
     ModuleGlobalsSource,
     ModuleNamespaceSource,
-    Source,
+    namespace_source,
 )
-from tracer.sources.roots import namespace_source
 from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.values.constant import ConstantVariable
@@ -123,7 +123,7 @@ def read_global(tx: Tracer, name: str) -> VariableTracker:
     if value is not _MISSING:
         return tx.wrap(value, global_source(tx, name))
     if stored is not DELETED:
-        tx.guard(guards.NotInGlobals(global_source(tx, name)))
+        tx.guard(NotInGlobals(global_source(tx, name)))
     builtins = builtins_of(tx.globals)
     value = builtins.get(name, _MISSING)
     if value is _MISSING:
@@ -163,9 +163,9 @@ def delete_global(tx: Frame, inst: Instruction) -> None:
     if stored is None:
         source = global_source(tx, name)
         if name not in tx.globals:
-            tx.guard(guards.NotInGlobals(source))
+            tx.guard(NotInGlobals(source))
         else:
-            tx.guard(guards.DictContains(guards.NotInGlobals(source).namespace(), name, True))
+            tx.guard(DictContains(NotInGlobals(source).namespace(), name, True))
     if stored is DELETED or (stored is None and name not in tx.globals):
         raise_name_error(tx, name, f"name {name!r} is not defined")
     tx.effects.store_global(tx.globals, name, DELETED)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from tracer.bytecode import Instruction, is_resume_code, is_stack_argument
 from tracer.effects.lifetimes import has_finalizer
 from tracer.graph_breaks import unsupported
-from tracer.guards import EndsQuietly, argument_slots
-from tracer.guards.lifetimes import may_run_code
+from tracer.guards.lifetimes import EndsQuietly, may_run_code
+from tracer.guards.reading import argument_slots
 from tracer.interpreter.handlers import handles
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import NULL, VariableTracker
-from tracer.sources import LocalSource
+from tracer.sources.roots import LocalSource
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -48,8 +48,8 @@ def drop_local(tx: Frame, name: str) -> None:
 
 
 def drop_argument(tx: Frame, value: VariableTracker | Unwrapped, what: str, times: int = 0) -> None:
-    """Called before a value is let go. If frames hold it just `times` times (1: the local that lets it go; 0: none, what lets it
-    go is not counted), and code of the program may run when it dies, the graph breaks here, and that code runs in CPython."""
+    """Called before a value is dropped, by a local (`times` is 1) or by what is not counted (0). If frames hold it just `times`
+    times, and code of the program may run when it dies, the graph breaks here, and that code runs in CPython."""
     if not isinstance(value.source, LocalSource):
         return
     frames = tx.frames()

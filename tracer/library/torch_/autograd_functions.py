@@ -13,8 +13,9 @@ import torch
 from torch import fx
 
 from tracer import user_marks
+from tracer.compat_torch.facts import apply_of_autograd_functions
 from tracer.graph.fakes.fake_tensors import storage_of
-from tracer.graph.operations.autograd_function import Backward, Layout, applied, run_traced_function, run_traced_function_
+from tracer.graph.operations.autograd_function import Backward, Layout, run_traced_function, run_traced_function_, untraced_apply
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.library.subgraphs import reachable_from, recording, refuse_new_symbols
@@ -32,18 +33,17 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
-_APPLY: Any = torch.autograd.Function.apply
 _NO_SETUP = torch.autograd.Function.setup_context
 _MOST_UNKNOWN = 3  # gradients that may come or not: backward is traced for each combination
 
 
-@models.of_plain_tensors(_APPLY.__func__)
+@models.of_plain_tensors(apply_of_autograd_functions())
 def _apply(tx: Tracer, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if not isinstance(cls, ClassVariable):
         unsupported("unsupported-call", value=cls.describe())
     _refuse_own_rules(cls.value)
     if user_marks.is_allowed(cls.value) and not kwargs:
-        return tx.call_in_graph(applied(cls.value), list(args), {})
+        return tx.call_in_graph(untraced_apply(cls.value), list(args), {})
     call = _Call(tx, cls, args, kwargs)
     return call.with_backward() if torch.is_grad_enabled() and call.needs_gradients else call.forward_only()
 
@@ -91,14 +91,14 @@ class _Call:
     def forward_only(self) -> Value:
         with _no_grad(self.tx):
             output = self._forward()
-        values, dirty = self._check_outputs(output), self._told("dirty_tensors")
+        values, dirty = self._check_outputs(output), self._tensors_kept_as("dirty_tensors")
         self._check_context([value.node if isinstance(value, TensorVariable) else None for value in values])
         if dirty and self.needs_gradients:
             self._refuse("which changes an input that requires a gradient, without grad mode")
-        results = [value if getattr(value, "node", None) in dirty else self._handed_on(value) for value in values]
+        results = [value if getattr(value, "node", None) in dirty else self._as_returned(value) for value in values]
         return TupleVariable(results) if isinstance(output, TupleVariable) else results[0]
 
-    def _handed_on(self, output: Value) -> Value:
+    def _as_returned(self, output: Value) -> Value:
         """An output of forward as the call returns it. For an input that is returned, this is a new tensor that shares its
         memory and takes no part in autograd."""
         if not isinstance(output, TensorVariable) or not self._is_input(output):
@@ -150,7 +150,7 @@ class _Call:
         values = self._check_outputs(output)
         outputs = self._outputs(values, set(part.nodes()))
         backwards = [self._backward(outputs, gradients) for gradients in self._gradients(outputs)]
-        saved = self._told("to_save")
+        saved = self._tensors_kept_as("to_save")
         inside, inputs = set(part.nodes()), _nodes(self.tensors)
         read = [node for backward in backwards for node in backward.read if isinstance(node, fx.Node)]
         needed = dict.fromkeys(node for node in (*saved, *read) if node not in {*inputs, *outputs})
@@ -163,8 +163,10 @@ class _Call:
             outputs=len(outputs),
             is_tuple=isinstance(output, TupleVariable),
             saved=tuple(numbers[node] for node in saved),
-            not_differentiable=tuple(outputs.index(node) for node in outputs if node in self._told("non_differentiable")),
-            dirty=tuple(inputs.index(node) for node in self._told("dirty_tensors")),
+            not_differentiable=tuple(
+                outputs.index(node) for node in outputs if node in self._tensors_kept_as("non_differentiable")
+            ),
+            dirty=tuple(inputs.index(node) for node in self._tensors_kept_as("dirty_tensors")),
             materializes=self._materializes_gradients(),
             backwards=tuple(backward.fields(numbers) for backward in backwards),
         )
@@ -186,7 +188,7 @@ class _Call:
         return TupleVariable([value if node is None else new for value, node, new in zip(values, outputs, results)])
 
     def _outputs(self, values: list[Value], inside: set[fx.Node]) -> list[fx.Node | None]:
-        """The nodes of forward's results; None for a result that the graph does not compute, which is handed on as it is."""
+        """The nodes of forward's results; None for a result that the graph does not compute, which is returned as it is."""
         outputs: list[fx.Node | None] = []
         for value in values:
             if isinstance(value, TensorVariable):
@@ -210,9 +212,9 @@ class _Call:
         if saved is not None and not all(isinstance(item, TensorVariable) or item.is_none() for item in saved.unpack(self.tx)):
             self._refuse("which saves something else than tensors")
         inputs = _nodes(self.tensors)
-        if self.separate and any(node in inputs and node in outputs for node in self._told("to_save")):
+        if self.separate and any(node in inputs and node in outputs for node in self._tensors_kept_as("to_save")):
             self._refuse("which saves an input that it returns, in setup_context")
-        if any(node not in inputs or node not in outputs for node in self._told("dirty_tensors")):
+        if any(node not in inputs or node not in outputs for node in self._tensors_kept_as("dirty_tensors")):
             self._refuse("which marks as dirty what is no input that it returns")
 
     def _refuse_inputs_of_the_graph(self, written: list[TensorVariable]) -> None:
@@ -238,7 +240,7 @@ class _Call:
         tensors = [node is not None and isinstance(node.meta[EXAMPLE], torch.Tensor) for node in outputs]
         if self._materializes_gradients():
             return [tuple(tensors)]
-        fixed = self._told("non_differentiable")
+        fixed = self._tensors_kept_as("non_differentiable")
         may_come = [
             (True, False) if is_tensor and node not in fixed and _is_differentiable(node) else (False,)
             for node, is_tensor in zip(outputs, tensors)
@@ -261,7 +263,7 @@ class _Call:
                 if not tx.output.runs_as_written and gradients == self._gradients(outputs)[0]:  # compilers run it now
                     raise
                 result, error = NONE, _error(what, raised.value)
-        wanted = [] if error else self._wanted(what, result)
+        wanted = [] if error else self._gradients_of_tensors(what, result)
         subgraph = part.cut([None if value.is_none() else value.graph_arg() for value in wanted])
         numbers = {node: -1 - index for index, node in nodes.items()}
         read = tuple(numbers.get(node, node) for node in subgraph.read)
@@ -269,8 +271,8 @@ class _Call:
             tx.output.graph.erase_node(node)
         return _TracedBackward(gradients, read, subgraph.module, error)
 
-    def _wanted(self, what: str, result: Value) -> list[Value]:
-        """The gradients of the inputs that are tensors."""
+    def _gradients_of_tensors(self, what: str, result: Value) -> list[Value]:
+        """The gradients of those inputs that are tensors, out of the result of backward. The others must be None."""
         given = result.unpack(self.tx) if isinstance(result, TupleVariable) else [result]
         wrong = [value for value in given[len(self.inputs) :] if not value.is_none()]
         wrong += [v for v, arg in zip(given, self.inputs) if not isinstance(arg, TensorVariable) and not v.is_none()]
@@ -285,8 +287,9 @@ class _Call:
         example = self.tx.output.run_fake(_like, (result.meta[EXAMPLE],), {}, _like)
         return self.tx.output.create_node("call_function", _like, (result,), {}, example)
 
-    def _told(self, name: str) -> list[fx.Node]:
-        """The tensors that forward gave to a method of its context, which keeps them under this name."""
+    def _tensors_kept_as(self, name: str) -> list[fx.Node]:
+        """The tensors that forward gave to its context, by the attribute in which that keeps them: "to_save" for those of
+        `save_for_backward`, "dirty_tensors" for those of `mark_dirty`, ..."""
         tensors = self.context.attributes.get(name)
         return [] if tensors is None else _nodes(tensors.unpack(self.tx))
 

@@ -16,7 +16,7 @@ from tracer import inside
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models, named_models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ModuleGlobalsSource, ObjectSource
+from tracer.sources.roots import ModuleGlobalsSource, ObjectSource
 from tracer.variables.values.constant import NONE, boolean
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import torch
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import Source
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -24,9 +23,6 @@ class AnswerMatch(Guard):
     question: Callable[[], Any]
     answer: Any
     kind: ClassVar[str] = "ANSWER_MATCH"
-
-    def sources(self) -> tuple[Source, ...]:
-        return ()
 
     def check(self, code: CheckScope) -> str | None:
         return f"{code.const(self.question, 'ask')}() == {self.answer!r}"

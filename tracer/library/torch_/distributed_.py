@@ -52,7 +52,9 @@ def _world(tx: Tracer, cls: Value) -> Value:
     return NONE if name is None else DefaultGroupVariable(name)
 
 
-def _asked(question: Any) -> Any:
+def _model_of_query(question: Any) -> Any:
+    """The model of a query about the default process group: asked while tracing, with a guard on the answer."""
+
     def model(tx: Tracer, group: Value = NONE) -> Value:
         if not (group.is_none() or isinstance(group, DefaultGroupVariable)):
             unsupported("distributed", name=question.__name__)
@@ -81,4 +83,4 @@ if dist.is_available():
     models.of_plain_tensors(type(dist.group).WORLD.fget)(_world)
     models.of_plain_tensors(dist.distributed_c10d._get_group_size_by_name)(_size_of_group)
     for _question in (dist.get_rank, dist.get_world_size):
-        models.of_plain_tensors(_question)(_asked(_question))
+        models.of_plain_tensors(_question)(_model_of_query(_question))

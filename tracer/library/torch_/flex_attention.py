@@ -36,7 +36,7 @@ def _flex_attention(
     *mask, mask_mod = block_mask.unpack(tx)
     mask_arguments = [tx.as_graph_arg(item) for item in mask]
     score, places = _scalar(call, inputs[0]), [_scalar(call, inputs[0], torch.int) for _ in range(4)]
-    with tx.output.world.as_if(operator.getitem, _index):
+    with tx.output.world.replacing(operator.getitem, _index):
         scores = call.body(score_mod, [score, *places], [score, *places], makes=False)
         masks = call.body(mask_mod, places, places, makes=False)
     read_by_score, read_by_mask = call.captured([scores], 5), call.captured([masks], 4)
@@ -70,14 +70,15 @@ def _likes(query: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, ...]
     *outer, _ = query.shape
     shape, last = (*outer, value.shape[-1]), query.dim() - 1
     order = sorted(range(query.dim()), key=lambda dim: (query.stride(dim), -dim))
-    strides = _filled(shape, order)
+    strides = _dense_strides(shape, order)
     if strides[last] != 1:
-        strides = _filled(shape, [last, *(dim for dim in order if dim != last)])
+        strides = _dense_strides(shape, [last, *(dim for dim in order if dim != last)])
     statistics = torch.float64 if query.dtype is torch.float64 else torch.float32
     return query.new_empty_strided(shape, strides), *(query.new_empty(outer, dtype=statistics) for _ in range(2))
 
 
-def _filled(shape: tuple[Any, ...], order: list[int]) -> list[Any]:
+def _dense_strides(shape: tuple[Any, ...], order: list[int]) -> list[Any]:
+    """The strides of a tensor without gaps whose dims are laid out in this order, the innermost first."""
     strides: list[Any] = [1] * len(shape)
     step: Any = 1
     for dim in order:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Value = VariableTracker
 
 # Their answers are covered by the guard on global state, or never change.
-_QUESTIONS: tuple[Any, ...] = (
+_QUERIES: tuple[Any, ...] = (
     torch.is_grad_enabled,
     torch.is_inference_mode_enabled,
     torch.is_autocast_enabled,
@@ -53,20 +53,24 @@ _QUESTIONS: tuple[Any, ...] = (
 _SETTERS: tuple[Any, ...] = (torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype)
 
 
-def _ask(question: Any) -> Any:
-    def answer(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+def _model_of_query(query: Any) -> Any:
+    """The model of a query: it is called while tracing. An error of it is one of the program."""
+
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         constants = [arg.constant() for arg in args]
         try:
-            answer = question(*constants, **{key: arg.constant() for key, arg in kwargs.items()})
+            answer = query(*constants, **{key: arg.constant() for key, arg in kwargs.items()})
         except Exception as error:
             tx.raise_error(type(error), *error.args)
         return tx.literal(answer)
 
-    return answer
+    return model
 
 
-def _set(setter: Any) -> Any:
-    def change(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+def _model_of_setter(setter: Any) -> Any:
+    """The model of a setter: `torch_state` calls it now and records a node that calls it in the graph."""
+
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         if kwargs:
             unsupported("side-effect-call", name=setter.__name__, value="keyword arguments")
         values = [arg.constant() for arg in args]
@@ -75,13 +79,13 @@ def _set(setter: Any) -> Any:
         tx.trace.torch_state.change(setter, *values)
         return NONE
 
-    return change
+    return model
 
 
-for _function in _QUESTIONS:
-    models.of_plain_tensors(_function)(_ask(_function))
+for _function in _QUERIES:
+    models.of_plain_tensors(_function)(_model_of_query(_function))
 for _function in _SETTERS:
-    models.of_plain_tensors(_function)(_set(_function))
+    models.of_plain_tensors(_function)(_model_of_setter(_function))
 
 
 @models.of_plain_tensors(torch.use_deterministic_algorithms)
@@ -106,6 +110,7 @@ def _default_device(tx: Tracer) -> Value:
 
 
 def _device_contexts(tx: Tracer) -> list[Value]:
+    """The torch-function modes that only set the default device (`torch.set_default_device`, `with device:`), outermost first."""
     return [mode for mode in tx.trace.overrides.modes if mode.python_type() is DeviceContext]
 
 
@@ -123,32 +128,37 @@ def _set_autocast_cache_enabled(tx: Tracer, enabled: Value) -> Value:
 # -- contexts ------------------------------------------------------------------------------------------------------------
 
 
-def _enter(kind: ContextKind) -> Any:
-    def enter(tx: Tracer, manager: Value) -> Value:
+def _model_of_enter(kind: ContextKind) -> Any:
+    """The model of a context manager's `__enter__`. Under a torch-function mode of the program it breaks the graph, because the
+    mode would see the calls that change the state."""
+
+    def model(tx: Tracer, manager: Value) -> Value:
         if has_function_modes() or len(_device_contexts(tx)) != len(tx.trace.overrides.modes):
             unsupported("with-block", value=manager.describe())
         args = tuple(manager.get_attr(tx, name).constant() for name in kind.attributes)
         tx.trace.torch_state.enter(kind, manager, args)
-        return NONE if kind.manager_enter is torch.inference_mode.__enter__ else manager
+        return NONE if kind.manager_enter is torch.inference_mode.__enter__ else manager  # what torch's method returns
 
-    return enter
+    return model
 
 
-def _leave(kind: ContextKind) -> Any:
-    def leave(tx: Tracer, manager: Value, *exception: Value) -> Value:
+def _model_of_exit(kind: ContextKind) -> Any:
+    """The model of a context manager's `__exit__`, which closes the innermost context that the manager opened."""
+
+    def model(tx: Tracer, manager: Value, *exception: Value) -> Value:
         state = tx.trace.torch_state
         entered = [context for context in state.open if context.manager is manager]
         if not entered:  # entered by a frame that ran before
             unsupported("with-block", value=manager.describe())
         state.leave(entered[-1])
-        return boolean(False) if kind.manager_enter is torch.autocast.__enter__ else NONE
+        return boolean(False) if kind.manager_enter is torch.autocast.__enter__ else NONE  # what torch's method returns
 
-    return leave
+    return model
 
 
 for _kind in CONTEXT_KINDS:
-    models.of_plain_tensors(_kind.manager_enter)(_enter(_kind))
-    models.of_plain_tensors(_kind.manager_exit)(_leave(_kind))
+    models.of_plain_tensors(_kind.manager_enter)(_model_of_enter(_kind))
+    models.of_plain_tensors(_kind.manager_exit)(_model_of_exit(_kind))
 
 
 # -- what breaks the graph -------------------------------------------------------------------------------------------------
@@ -182,7 +192,8 @@ _RANDOM_STATE: tuple[Any, ...] = (
 )
 
 
-def _breaks(function: Any, reason: str) -> Any:
+def _model_that_breaks(function: Any, reason: str) -> Any:
+    """A model that breaks the graph at each call, for this reason of the catalogue."""
     name = f"torch.{function.__name__}"
 
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
@@ -192,6 +203,6 @@ def _breaks(function: Any, reason: str) -> Any:
 
 
 for _function in _BREAKING:
-    models.of_plain_tensors(_function)(_breaks(_function, "side-effect-call"))
+    models.of_plain_tensors(_function)(_model_that_breaks(_function, "side-effect-call"))
 for _function in {id(f): f for f in _RANDOM_STATE}.values():
-    models.of_plain_tensors(_function)(_breaks(_function, "random-state"))
+    models.of_plain_tensors(_function)(_model_that_breaks(_function, "random-state"))

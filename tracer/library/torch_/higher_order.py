@@ -14,17 +14,17 @@ from torch import fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from tracer import guards
 from tracer.errors import TraceAnew, Unsupported
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
+from tracer.guards.identity import IdMatch
 from tracer.library.structures import containers_of, tracked
 from tracer.library.subgraphs import Subgraph, argument_of_function, rearranged, recording, refuse_new_symbols
 from tracer.operators.results import fresh, result_of
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import Source
+from tracer.sources.base import Source
 from tracer.variables.builders.builder import VariableBuilder, tracks_subclasses
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.tensors.tensor import TensorVariable
@@ -40,7 +40,7 @@ _OPERATORS: Any = torch.ops.higher_order
 
 @tracks_subclasses(torch._ops.HigherOrderOperator)
 def _operator(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> Value:
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     return CallableVariable(value, source)
 
 
@@ -49,7 +49,7 @@ class _Body(NamedTuple):
 
     subgraph: Subgraph
     leaves: list[Value]
-    gives: pytree.TreeSpec
+    output_spec: pytree.TreeSpec
 
     @property
     def tensors(self) -> list[TensorVariable]:
@@ -109,7 +109,7 @@ class HigherOrderCall:
         tx = self.tx
         with recording(tx, self.name, args) as part:
             result = function.call(tx, list(args), {})
-            leaves, gives = pytree.tree_flatten(containers_of(tx, result))
+            leaves, output_spec = pytree.tree_flatten(containers_of(tx, result))
         tensors = [leaf for leaf in leaves if isinstance(leaf, TensorVariable)]
         if not all(isinstance(leaf, TensorVariable) or leaf.is_constant() or numbers and is_number(leaf) for leaf in leaves):
             self.refuse("it returns something else than tensors and constants")
@@ -118,7 +118,7 @@ class HigherOrderCall:
         given = leaves if numbers else tensors
         subgraph = part.cut([leaf.graph_arg() for leaf in given], [argument.node for argument in arguments])
         refuse_new_symbols(subgraph, self.name)
-        return _Body(subgraph, leaves, gives)
+        return _Body(subgraph, leaves, output_spec)
 
     def _check_new(self, made: list[fx.Node], tensors: list[TensorVariable]) -> None:
         nodes, inside = {tensor.node for tensor in tensors}, set(made)
@@ -182,7 +182,7 @@ class HigherOrderCall:
         """What the function returned, with `results` in place of its tensors."""
         given = iter(results)
         leaves = [next(given) if isinstance(leaf, TensorVariable) else leaf for leaf in body.leaves]
-        return tracked(self.tx, pytree.tree_unflatten(leaves, body.gives), lambda leaf: leaf)
+        return tracked(self.tx, pytree.tree_unflatten(leaves, body.output_spec), lambda leaf: leaf)
 
     def check_alike(self, fakes: Sequence[torch.Tensor], others: Sequence[torch.Tensor], what: str) -> None:
         if list(map(_kind, fakes)) != list(map(_kind, others)):
@@ -198,28 +198,29 @@ def _note_operator(module: fx.GraphModule, operator: tuple[str, Any]) -> None:
 
 
 def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
+    """What has to be equal in corresponding results of the functions that an operator is given."""
     return fake.dtype, fake.device, fake.layout, *fake.shape, *fake.stride()
 
 
 @models.of_plain_tensors(_OPERATORS.cond)
 def _cond(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Value) -> Value:
     if isinstance(pred, TensorVariable):
-        return _both_branches(tx, pred, true_fn, false_fn, operands.unpack(tx))
+        return _cond_in_graph(tx, pred, true_fn, false_fn, operands.unpack(tx))
     if not _is_open(pred) or not tx.trace.options.keeps_branches:
         return (true_fn if pred.truth(tx) else false_fn).call(tx, operands.unpack(tx), {})
     try:
-        return _both_branches(tx, pred, true_fn, false_fn, operands.unpack(tx))
+        return _cond_in_graph(tx, pred, true_fn, false_fn, operands.unpack(tx))
     except Unsupported:  # the branch that this call takes may be captured by itself
         raise TraceAnew from None
 
 
-def _both_branches(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, args: list[Value]) -> Value:
+def _cond_in_graph(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, args: list[Value]) -> Value:
     call = HigherOrderCall(tx, _OPERATORS.cond)
     if isinstance(pred, TensorVariable) and pred.fake.numel() != 1:
         call.refuse("the condition has more than one element")
     bodies = [call.body(function, args) for function in (true_fn, false_fn)]
     call.check_alike(bodies[0].fakes, bodies[1].fakes, "the other branch")
-    if bodies[0].gives != bodies[1].gives or _constants(bodies[0]) != _constants(bodies[1]):
+    if bodies[0].output_spec != bodies[1].output_spec or _constants(bodies[0]) != _constants(bodies[1]):
         call.refuse("it returns another structure than the other branch")
     read, condition = call.captured(bodies), tx.as_graph_arg(pred)
     modules = [call.module(name, body, read) for name, body in zip(("true_fn", "false_fn"), bodies)]
@@ -244,7 +245,7 @@ def _while_loop(tx: Tracer, cond_fn: Value, body_fn: Value, carried: Value, addi
     """Ints that the loop carries are symbols inside it, and new symbols after it."""
     call = HigherOrderCall(tx, _OPERATORS.while_loop)
     before, others = carried.unpack(tx), additional.unpack(tx)
-    arguments = [_carried(call, value) for value in before]
+    arguments = [_loop_argument(call, value) for value in before]
     bodies = [call.body(function, [*arguments, *others], arguments, numbers=True) for function in (cond_fn, body_fn)]
     if len(bodies[0].leaves) != 1 or not _is_condition(bodies[0].leaves[0]):
         call.refuse("its condition is no bool, and no tensor of one")
@@ -258,10 +259,11 @@ def _while_loop(tx: Tracer, cond_fn: Value, body_fn: Value, carried: Value, addi
     call.forget(arguments)
     likes = [_example(leaf) for leaf in bodies[1].leaves]
     results = call.result(_OPERATORS.while_loop, (cond_module, body_module, given, tuple(read)), likes, [*nodes, *read])
-    return tracked(tx, pytree.tree_unflatten(results, bodies[1].gives), lambda leaf: leaf)
+    return tracked(tx, pytree.tree_unflatten(results, bodies[1].output_spec), lambda leaf: leaf)
 
 
-def _carried(call: HigherOrderCall, value: Value) -> _Argument:
+def _loop_argument(call: HigherOrderCall, value: Value) -> _Argument:
+    """What the functions of a loop are traced with for a value that each turn passes to the next."""
     if isinstance(value, TensorVariable):
         return call.argument(value.fake)
     if value.python_type() is not int or not is_number(value):

@@ -43,7 +43,9 @@ def _method(name: str) -> Any:
     return model
 
 
-def _folded(function: Any) -> Any:
+def _model_that_folds(function: Any) -> Any:
+    """The model of a pure function of constants: it is called while tracing."""
+
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
 
@@ -53,7 +55,7 @@ def _folded(function: Any) -> Any:
 for _name in _OF_A_TENSOR:
     models(getattr(torch, _name))(_method(_name))
 for _function in _FOLDED:
-    models(_function)(_folded(_function))
+    models(_function)(_model_that_folds(_function))
 
 
 @models(torch.is_tensor)

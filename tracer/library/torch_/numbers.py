@@ -11,6 +11,8 @@ from torch.fx.experimental import symbolic_shapes
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import ListVariable
+from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values import symbolic
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean, fold
@@ -27,7 +29,9 @@ _ARITHMETIC: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _apply(function: Any) -> Any:
+def _model_of_function(function: Any) -> Any:
+    """The model of a function of numbers, which may be symbolic."""
+
     def model(tx: Tracer, *values: Value) -> Value:
         if all(value.is_constant() for value in values):
             return fold(tx, function, *(value.constant() for value in values))
@@ -39,7 +43,7 @@ def _apply(function: Any) -> Any:
 
 
 for _function in {id(function): function for function in _ARITHMETIC}.values():
-    models.of_plain_tensors(_function)(_apply(_function))
+    models.of_plain_tensors(_function)(_model_of_function(_function))
 
 
 @models.of_plain_tensors(torch.sym_ite)
@@ -110,7 +114,9 @@ def assume(tx: Tracer, cond: Value) -> None:
         unsupported("call-arguments", error="torch._check of something that does not hold")
 
 
-def _known(question: str) -> Any:
+def _model_of_decision(question: str) -> Any:
+    """The model of a function of torch that decides a condition on sizes; the method of that name of the node answers."""
+
     def model(tx: Tracer, cond: Value) -> Value:
         if isinstance(cond, SymNodeVariable):
             return boolean(getattr(cond.example.node, question)("", 0))
@@ -120,8 +126,24 @@ def _known(question: str) -> Any:
 
 
 for _name in ("guard_or_false", "guard_or_true", "statically_known_true"):
-    models.of_plain_tensors(getattr(symbolic_shapes, _name))(_known(_name))
-models.of_plain_tensors(symbolic_shapes.guard_size_oblivious)(_known("guard_or_false"))
+    models.of_plain_tensors(getattr(symbolic_shapes, _name))(_model_of_decision(_name))
+models.of_plain_tensors(symbolic_shapes.guard_size_oblivious)(_model_of_decision("guard_or_false"))
+
+
+@models(symbolic_shapes.has_free_unbacked_symbols)
+def _has_sizes_of_data(tx: Tracer, value: Value) -> Value:
+    return boolean(_is_sized_by_data(tx, value))
+
+
+def _is_sized_by_data(tx: Tracer, value: Value) -> bool:
+    """Whether a number depends on data, or a size, stride or offset of a tensor does, or any of a sequence of these."""
+    if isinstance(value, SymNodeVariable):
+        return value.depends_on_data()
+    if isinstance(value, TensorVariable):
+        fake = value.fake
+        numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
+        return any(isinstance(number, torch.SymInt) and not number.node.has_hint() for number in numbers)
+    return isinstance(value, (TupleVariable, ListVariable)) and any(_is_sized_by_data(tx, each) for each in value.unpack(tx))
 
 
 @models.of_plain_tensors(symbolic_shapes.is_nested_int)

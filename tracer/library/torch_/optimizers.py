@@ -16,7 +16,7 @@ from tracer import config
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import code_models, models
 from tracer.protocol.variable import ObservedException, VariableTracker
-from tracer.sources import CellContentsSource, ClosureCellSource
+from tracer.sources.functions import CellContentsSource, ClosureCellSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
 from tracer.variables.functions.callables import CallableVariable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode, get_default_nowrap_functions, is_tensor_like
@@ -211,13 +211,9 @@ def _stack_at(tx: Tracer, index: Value) -> Value:
     return result
 
 
-def _device_context(tx: Tracer, device: Value) -> Any:
-    return tx.class_variable(DeviceContext).call(tx, [device], {})
-
-
 @models(torch.device.__enter__)
 def _enter_device(tx: Tracer, device: Value) -> Value:
-    _push(tx, _device_context(tx, device))
+    _push(tx, tx.class_variable(DeviceContext).call(tx, [device], {}))
     return device
 
 

@@ -88,7 +88,7 @@ def _register_hook(tx: Tracer, tensor: Value, hook: Value, name: str) -> Value:
     if tensor.source is not None or name != "register_hook":
         unsupported("autograd-in-trace", name=f"{_NAME} that existed before, or of another kind,")
     _refuse_what_may_change(tx, hook)
-    subgraph = _traced(tx, tensor, hook)
+    subgraph = _trace_hook(tx, tensor, hook)
     output = tx.output
     module = output.add_module("hook", subgraph.module)
     examples = tuple(node.meta[EXAMPLE] for node in subgraph.read)
@@ -108,7 +108,8 @@ def _set_by_output_code(tx: Tracer, tensor: TensorVariable, hook: Value, functio
     return OutsideHandleVariable(step)
 
 
-def _traced(tx: Tracer, tensor: TensorVariable, hook: Value) -> Subgraph:
+def _trace_hook(tx: Tracer, tensor: TensorVariable, hook: Value) -> Subgraph:
+    """Traces a call of the hook with a gradient of the tensor's shape, and cuts it out as a graph of its own."""
     output = tx.output
     example = output.run_fake(_gradient, (tensor.fake,), {}, _NAME)
     argument = output.create_node("call_function", argument_of_function, (), {}, example)
@@ -130,7 +131,7 @@ def _refuse_what_may_change(tx: Tracer, hook: Value) -> None:
     if not isinstance(hook, FunctionVariable):
         unsupported("autograd-in-trace", name=f"{_NAME} that is no plain function")
     for name in (name for code in codes_in(hook.code) for name in code.co_names):
-        if name in hook.globals and not _stays(hook.globals[name]):
+        if name in hook.globals and not _never_changes(hook.globals[name]):
             unsupported("autograd-in-trace", name=f"{_NAME} that reads the global {name}")
     for value in (*hook.defaults(tx), *hook.kwdefaults(tx).values()):
         _refuse_objects(value)
@@ -143,11 +144,13 @@ def _refuse_what_may_change(tx: Tracer, hook: Value) -> None:
 
 
 def _refuse_objects(value: Value) -> None:
+    """Breaks the graph for a hook that reads more of the program than tensors and constants."""
     if not isinstance(value, (TensorVariable, ConstantVariable)):
         unsupported("autograd-in-trace", name=f"{_NAME} that reads {value.describe()}")
 
 
-def _stays(value: object) -> bool:
+def _never_changes(value: object) -> bool:
+    """Whether a hook may read this global when autograd calls it, after the trace."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in ("torch", "math")
     return isinstance(value, types.BuiltinFunctionType)

@@ -21,7 +21,7 @@ from tracer.library.subgraphs import Subgraph, argument_of_function, recording, 
 from tracer.protocol.inlining import transparent
 from tracer.protocol.models import code_models, models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import CellContentsSource, ClosureCellSource
+from tracer.sources.functions import CellContentsSource, ClosureCellSource
 from tracer.variables.functions.callables import CallableVariable
 
 if TYPE_CHECKING:
@@ -65,23 +65,24 @@ class _Application:
         self.transform = transformed.transform
         self.options = transformed.options
         self.name = f"a function under torch.func.{self.transform}"
-        self.calls: list[tuple[Subgraph, pytree.TreeSpec]] = []  # of the function; `chunk_size` makes more than one
-        self.failure: BaseException | None = None
-        self.numbers: dict[int, Value] = {}
+        # Of the function: its graph and the structure of its result. There are several calls if vmap works in chunks.
+        self.calls: list[tuple[Subgraph, pytree.TreeSpec]] = []
+        self.failure: BaseException | None = None  # of tracing the function, where torch may turn it into another error
+        self.numbers: dict[int, Value] = {}  # the arguments that are no tensors, by the id of what torch passes for them
 
     def result(self, args: list[Value], kwargs: dict[str, Value]) -> Value:
         tx = self.tx
         given = tuple(containers_of(tx, arg) for arg in args), {key: containers_of(tx, arg) for key, arg in kwargs.items()}
-        leaves, takes = pytree.tree_flatten(given)
+        leaves, input_spec = pytree.tree_flatten(given)
         examples = [example_of_leaf(leaf) for leaf in leaves]
         self.numbers = {id(example): leaf for example, leaf in zip(examples, leaves) if not isinstance(example, torch.Tensor)}
-        transformed = Transformed(self.transform, self.options, takes)
+        transformed = Transformed(self.transform, self.options, input_spec)
         structure = self._run(lambda: transformed.apply(self._trace_function, examples))
         if not self.calls:
             unsupported("effect-in-subgraph", name=self.name, value="it is not called")
         for subgraph, _ in self.calls:
             refuse_new_symbols(subgraph, self.name)
-        transformed.set_graphs([(subgraph.module, gives) for subgraph, gives in self.calls])
+        transformed.set_graphs([(subgraph.module, output_spec) for subgraph, output_spec in self.calls])
         module = tx.output.add_module(self.transform, transformed)
         captured = tuple(tuple(subgraph.read) for subgraph, _ in self.calls)
         arguments = (module, captured, *(argument_of_leaf(leaf) for leaf in leaves))
@@ -98,6 +99,7 @@ class _Application:
         return result
 
     def _leaf(self, item: fx.Node, leaf: Any) -> Value:
+        """The tracked form of one leaf of a result; `item` is the node that takes it out of the results."""
         if is_value_of_graph(leaf):
             return self.tx.output.wrap(item, leaf)
         if isinstance(leaf, VariableTracker):
@@ -123,6 +125,10 @@ class _Application:
             raise
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Records the call as a graph of its own and returns its result on fakes.
+
+        Each tensor among the arguments is a node of the surrounding graph until the part is cut out; then it is an input of the
+        part, in front of what that reads of the surrounding graph."""
         tx = self.tx
         nodes: list[fx.Node] = []
 
@@ -137,17 +143,18 @@ class _Application:
         with recording(tx, self.name, [*values, *by_name.values()]) as part:
             result = self.function.call(tx, values, by_name)
             structure = containers_of(tx, result)
-        leaves, gives = pytree.tree_flatten(structure)
+        leaves, output_spec = pytree.tree_flatten(structure)
         subgraph = part.cut([argument_of_leaf(leaf) for leaf in leaves], nodes)
-        del subgraph.read[: len(nodes)]
-        self.calls.append((subgraph, gives))
+        del subgraph.read[: len(nodes)]  # the transform passes these itself
+        self.calls.append((subgraph, output_spec))
         for node in reversed(nodes):
             tx.output.graph.erase_node(node)
-        return pytree.tree_unflatten([example_of_leaf(leaf) for leaf in leaves], gives)
+        return pytree.tree_unflatten([example_of_leaf(leaf) for leaf in leaves], output_spec)
 
 
 class _VjpVariable(VariableTracker):
-    """The function that `torch.func.vjp` gives, which lives in the graph."""
+    """The second result of `torch.func.vjp`: a function of cotangents. `node` is its value in the graph; it exists only while
+    the graph runs."""
 
     def __init__(self, application: _Application, node: fx.Node, function: Callable[..., Any]) -> None:
         self.application = application
@@ -159,11 +166,11 @@ class _VjpVariable(VariableTracker):
 
     def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         given = tuple(containers_of(tx, arg) for arg in args), {key: containers_of(tx, arg) for key, arg in kwargs.items()}
-        leaves, takes = pytree.tree_flatten(given)
-        call_args, call_kwargs = pytree.tree_unflatten([example_of_leaf(leaf) for leaf in leaves], takes)
+        leaves, input_spec = pytree.tree_flatten(given)
+        call_args, call_kwargs = pytree.tree_unflatten([example_of_leaf(leaf) for leaf in leaves], input_spec)
         structure = self.application._run(lambda: self.function(*call_args, **call_kwargs))
-        how = tx.output.add_module("cotangents", Cotangents(takes))
-        arguments = (how, self.node, *(argument_of_leaf(leaf) for leaf in leaves))
+        cotangents = tx.output.add_module("cotangents", Cotangents(input_spec))
+        arguments = (cotangents, self.node, *(argument_of_leaf(leaf) for leaf in leaves))
         return self.application._wrapped(call_vjp, arguments, structure)
 
 
@@ -184,10 +191,13 @@ def _options(tx: Tracer, transform: Callable[..., Any], args: tuple[Value, ...],
 
 
 def _plain(tx: Tracer, value: Value) -> Any:
+    """A structure of constants as plain Python; breaks the graph for other leaves."""
     return pytree.tree_map(lambda leaf: leaf.constant(), containers_of(tx, value))
 
 
-def _makes(name: str, transform: Callable[..., Any]) -> Any:
+def _model_of_transform(name: str, transform: Callable[..., Any]) -> Any:
+    """The model of a transform that makes a function of a function."""
+
     def model(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
         return TransformedFunctionVariable(name, function, _options(tx, transform, args, kwargs))
 
@@ -196,7 +206,9 @@ def _makes(name: str, transform: Callable[..., Any]) -> Any:
 
 for _name in ("vmap", "grad", "grad_and_value", "jacrev", "jacfwd", "hessian"):
     _transform = getattr(func, _name)
-    models.of_plain_tensors(*dict.fromkeys((_transform, getattr(torch, _name, _transform))))(_makes(_name, _transform))
+    models.of_plain_tensors(*dict.fromkeys((_transform, getattr(torch, _name, _transform))))(
+        _model_of_transform(_name, _transform)
+    )
 
 
 @models.of_plain_tensors(func.vjp)
@@ -215,7 +227,10 @@ def _jvp(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
 # -- functions that were transformed before the frame ran --------------------------------------------------------------------
 
 
-def _was_made(name: str) -> Any:
+def _model_of_transformed(name: str) -> Any:
+    """The model of a function that a transform returned before the frame ran. Torch keeps the program's function and the
+    options in its cells, under the names of the transform's parameters."""
+
     def model(tx: Tracer, callee: CallableVariable, *args: Value, **kwargs: Value) -> Value:
         if callee.source is None:
             unsupported("unsupported-call", value=callee.describe())
@@ -231,4 +246,4 @@ def _was_made(name: str) -> Any:
 
 
 for _name in ("vmap", "grad", "grad_and_value", "jacrev", "jacfwd"):
-    code_models(getattr(func, _name)(lambda x: x).__code__)(_was_made(_name))
+    code_models(getattr(func, _name)(lambda x: x).__code__)(_model_of_transformed(_name))

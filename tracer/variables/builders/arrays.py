@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracer import guards
+from tracer.guards.arrays import ArrayMatch, is_shareable_array
+from tracer.guards.identity import IdMatch
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ArrayTensorSource, Source
+from tracer.sources.base import Source
 from tracer.sources.reading import tensor_of_array
+from tracer.sources.tensors import ArrayTensorSource
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.tensors.arrays import NdarrayVariable, NumpyDtypeVariable
@@ -26,9 +28,9 @@ _SHARED_DTYPES = frozenset(map(np.dtype, _NAMES.split()))
 @tracks_subclasses(np.number, np.bool_)
 def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
-    if not guards.is_shareable_array(value, cls, value.dtype) or value.dtype not in _SHARED_DTYPES:
+    if not is_shareable_array(value, cls, value.dtype) or value.dtype not in _SHARED_DTYPES:
         return opaque(builder, value, source)
-    builder.guard(guards.ArrayMatch(source, cls, value.dtype.str))
+    builder.guard(ArrayMatch(source, cls, value.dtype.str))
     tensor = tx.wrap(tensor_of_array(value), ArrayTensorSource(source))
     assert isinstance(tensor, TensorVariable) and tensor.source is not None
     del builder.trace.marks[tensor.source]
@@ -42,7 +44,7 @@ def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
 @tracks(type(np.random.RandomState.rand))
 def _cython_function(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     """A method of NumPy's random number generators, which are Cython functions."""
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     return builder.remember(value, CallableVariable(value, source))
 
 
@@ -50,5 +52,5 @@ def _cython_function(builder: VariableBuilder, tx: Tracer, value: Any, source: S
 def _numpy_dtype(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     if value not in _SHARED_DTYPES:
         return opaque(builder, value, source)
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     return NumpyDtypeVariable(value, source)

@@ -7,19 +7,29 @@ derived registered base in the value's MRO wins). This module has constants, num
 
 from __future__ import annotations
 
+import contextlib
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from tracer import guards, user_marks
+from tracer import user_marks
 from tracer.graph.fakes.fake_tensors import expr_of, is_leaf, is_symbolic
+from tracer.guards.base import Guard
+from tracer.guards.class_shape import ClassShape, ClassTemplate
+from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
+from tracer.guards.identity import Distinct, IdMatch, SameObject, TypeMatch
+from tracer.guards.tensors import TensorMatch, tensor_spec
+from tracer.guards.values import EqualsMatch, OrdinaryFloat
 from tracer.protocol.inlining import is_own_guard
 from tracer.protocol.lookups import rely_on_bases, storage_base
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource, ObjectSource, Source, TensorSizeSource, TypeSource
+from tracer.sources.attributes import GenericAttrSource, TypeSource
+from tracer.sources.base import Source
 from tracer.sources.reading import is_a, type_dict
+from tracer.sources.roots import ObjectSource
+from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.enums import constant_of
 from tracer.variables.containers.dicts import MappingProxyVariable
@@ -93,15 +103,37 @@ class VariableBuilder:
         self.arguments: tuple[Any, ...] = ()  # of the traced frame
         self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}
         self._remembered: set[VariableTracker] = set()
+        self._noted: list[tuple[Any, VariableTracker]] | None = None  # what is read, while somebody asks for that
         self.proxies: dict[int, MappingProxyVariable] = {}  # by id of an underlying dict that has not been met itself
 
     def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+        variable = self._variable(tx, value, source)
+        self.note(value, variable)
+        return variable
+
+    def _variable(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
         known = self._by_identity.get(_identity(value, source))
         if known is not None:
             self._guard_same(known[1], value, source)
             return known[1]
         self._is_one_of_many(type(value))  # must be known before the first lookup on the class
         return _builder_of(type(value))(self, tx, value, source)
+
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[list[tuple[Any, VariableTracker]]]:
+        """Within, collects the values that are wrapped, those that are known already too, with their tracked form."""
+        outer, self._noted = self._noted, []
+        try:
+            yield self._noted
+        finally:
+            if outer is not None:
+                outer += self._noted
+            self._noted = outer
+
+    def note(self, value: Any, variable: VariableTracker) -> None:
+        """For whoever collects the values that are wrapped."""
+        if self._noted is not None:
+            self._noted.append((value, variable))
 
     def remember(self, value: Any, variable: _V) -> _V:
         self._by_identity[_identity(value, variable.source)] = (value, variable)
@@ -140,7 +172,7 @@ class VariableBuilder:
         if self._is_one_of_many(cls):
             self.guard_class(cls, TypeSource(source))
         else:
-            self.guard(guards.TypeMatch(source, cls))
+            self.guard(TypeMatch(source, cls))
 
     def guard_class(self, cls: type, source: Source) -> ClassVariable:
         """Guards the class at a source: its identity, or only its shape if it is made anew at each call."""
@@ -149,30 +181,30 @@ class VariableBuilder:
             self._guard_same(known, cls, source)
             return known
         alike = self.trace.findings.alike
-        template = guards.ClassTemplate(cls) if self._is_one_of_many(cls) else None
+        template = ClassTemplate(cls) if self._is_one_of_many(cls) else None
         met = [] if template is None else [each for each in self.existing() if isinstance(each, ClassVariable)]
         if template is None or any(template.fits(other.value) for other in met if id(other.value) not in alike):
             alike.pop(id(cls), None)
-            self.guard(guards.IdMatch(source, cls))
+            self.guard(IdMatch(source, cls))
             rely_on_bases(cls)
             return self.remember(cls, ClassVariable(cls, source))
-        self.guard(guards.ClassShape(source, template))
+        self.guard(ClassShape(source, template))
         for other in met:
             if id(other.value) in alike and other.source is not None and other.value is not cls:
-                self.guard(guards.Distinct((other.source, source)))
+                self.guard(Distinct((other.source, source)))
         return self.remember(cls, ClassVariable(cls, source))
 
     def _guard_same(self, variable: VariableTracker, value: Any, source: Source) -> None:
         lasting = isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable))
         is_one_of_many = variable.source is not None and id(value) in self.trace.findings.alike
         if lasting and not is_nested_function(value) and not is_one_of_many:
-            self.guard(guards.IdMatch(source, value))
+            self.guard(IdMatch(source, value))
             if variable.source is None and isinstance(variable, ClassVariable):
                 variable.source = source  # met first as a base class, without a source
         elif variable.source is not None and variable.source != source:
-            self.guard(guards.SameObject(variable.source, source))
+            self.guard(SameObject(variable.source, source))
 
-    def guard(self, guard: guards.Guard) -> None:
+    def guard(self, guard: Guard) -> None:
         frame = self.trace.frame
         if frame is None or not frame.is_polyfill or not is_own_guard(guard):
             self.trace.guard(guard)
@@ -184,21 +216,21 @@ class VariableBuilder:
 @tracks(*(CONSTANT_TYPES - {int, float, *BY_IDENTITY}))
 @tracks_subclasses(enum.Enum)
 def _constant(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.EqualsMatch(source, value))
+    builder.guard(EqualsMatch(source, value))
     return constant_of(value, source)
 
 
 @tracks(*BY_IDENTITY)
 def _by_identity(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     return (PatternVariable if type(value) in PATTERN_TYPES else ConstantVariable)(value, source)
 
 
-@tracks(*guards.LIBRARY_VALUES)
+@tracks(*LIBRARY_VALUES)
 def _library_value(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    if not guards.is_guardable_constant(value) or not builder.trace.policy.value_is_constant(source, value):
+    if not is_guardable_constant(value) or not builder.trace.policy.value_is_constant(source, value):
         return opaque(builder, value, source)
-    builder.guard(guards.EqualsMatch(source, value))
+    builder.guard(EqualsMatch(source, value))
     return LibraryValueVariable(value, source)
 
 
@@ -207,10 +239,10 @@ def _int(builder: VariableBuilder, tx: Tracer, value: int, source: Source) -> Va
     if builder.trace.policy.int_is_dynamic(source, value):
         symint = builder.trace.output.world.symint(value, source)
         if is_symbolic(symint):
-            builder.guard(guards.TypeMatch(source, int))
+            builder.guard(TypeMatch(source, int))
             node = builder.trace.output.add_symbol(expr_of(symint), source, value, symint)
             return SymNodeVariable(node, symint, source)
-    builder.guard(guards.EqualsMatch(source, value))
+    builder.guard(EqualsMatch(source, value))
     return ConstantVariable(value, source)
 
 
@@ -219,22 +251,22 @@ def _float(builder: VariableBuilder, tx: Tracer, value: float, source: Source) -
     if not builder.trace.policy.float_is_dynamic(source, value):
         return _constant(builder, tx, value, source)
     symfloat = builder.trace.output.world.symfloat(value, source)
-    builder.guard(guards.TypeMatch(source, float))
-    builder.guard(guards.OrdinaryFloat(source))
+    builder.guard(TypeMatch(source, float))
+    builder.guard(OrdinaryFloat(source))
     node = builder.trace.output.add_symbol(expr_of(symfloat), source, value, symfloat)
     return SymNodeVariable(node, symfloat, source)
 
 
 @tracks(range)
 def _range(builder: VariableBuilder, tx: Tracer, value: range, source: Source) -> VariableTracker:
-    builder.guard(guards.EqualsMatch(source, value))
+    builder.guard(EqualsMatch(source, value))
     start, stop, step = (ConstantVariable(part) for part in (value.start, value.stop, value.step))
     return RangeVariable(start, stop, step, source)
 
 
 @tracks(slice)
 def _slice(builder: VariableBuilder, tx: Tracer, value: slice, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, slice))
+    builder.guard(TypeMatch(source, slice))
     start, stop, step = (tx.wrap(getattr(value, name), GenericAttrSource(source, name)) for name in ("start", "stop", "step"))
     return SliceVariable(start, stop, step, source)
 
@@ -274,11 +306,14 @@ def _plain_tensor(builder: VariableBuilder, value: torch.Tensor, source: Source,
     for dim, size in enumerate(fake.shape):
         if is_symbolic(size) and expr_of(size).is_Symbol:
             output.add_symbol(expr_of(size), TensorSizeSource(source, dim), value.shape[dim], size)
+    for dim, stride in enumerate(fake.stride()):  # after all sizes, one of which it may be
+        if is_symbolic(stride) and expr_of(stride).is_Symbol:
+            output.add_symbol(expr_of(stride), TensorStrideSource(source, dim), value.stride(dim), stride)
     node = output.add_input(source, value, fake)
     dynamic = {dim for dim, size in enumerate(fake.shape) if is_symbolic(size)}
     dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
     with trace.torch_state.as_at_entry():
-        builder.guard(guards.TensorMatch(source, guards.tensor_spec(value, dynamic, dynamic_strides)))
+        builder.guard(TensorMatch(source, tensor_spec(value, dynamic, dynamic_strides)))
     variable = make(node, fake, source, cls)
     output.track(fake, variable)
     trace.input_tensors.append(variable)
@@ -293,5 +328,5 @@ def _plain_tensor(builder: VariableBuilder, value: torch.Tensor, source: Source,
 
 def opaque(builder: VariableBuilder, value: Any, source: Source) -> VariableTracker:
     """A value that can be passed on but not looked into."""
-    builder.guard(guards.TypeMatch(source, type(value)))
+    builder.guard(TypeMatch(source, type(value)))
     return builder.remember(value, OpaqueVariable(type(value), source))

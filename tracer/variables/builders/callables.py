@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer import _C, guards, user_marks
+from tracer import _C, user_marks
+from tracer.guards.identity import CodeMatch, FunctionMatch, IdMatch, TypeMatch
+from tracer.guards.values import EqualsMatch
 from tracer.protocol.lookups import lookup
 from tracer.protocol.models import code_model_of, is_in_graph, model_of
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource, MethodFuncSource, MethodSelfSource, Source
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.base import Source
+from tracer.sources.functions import MethodFuncSource, MethodSelfSource
 from tracer.sources.reading import is_a, type_mro
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.classes.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.callables import (
     BoundMethodVariable,
+    BuiltinClassMethodVariable,
     BuiltinMethodVariable,
     CallableVariable,
     CompiledFunctionVariable,
@@ -34,15 +39,15 @@ if TYPE_CHECKING:
 @tracks(types.FunctionType)
 def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, source: Source) -> VariableTracker:
     if is_library_function(value):
-        builder.guard(guards.FunctionMatch(source, value))
+        builder.guard(FunctionMatch(source, value))
         return builder.remember(value, CallableVariable(value, source))
     inner = value.__dict__.get(_COMPILED)
     if inner is not None and not _is_disabled(value, inner):  # a result of torch.compile
-        builder.guard(guards.IdMatch(source, value))
+        builder.guard(IdMatch(source, value))
         function = tx.wrap(inner, GenericAttrSource(source, _COMPILED))
         return builder.remember(value, CompiledFunctionVariable(value, function, source))
     nested = is_nested_function(value)
-    builder.guard(guards.CodeMatch(source, value) if nested else guards.FunctionMatch(source, value))
+    builder.guard(CodeMatch(source, value) if nested else FunctionMatch(source, value))
     return builder.remember(value, UserFunctionVariable(value, source, any_of_its_code=nested))
 
 
@@ -64,7 +69,7 @@ def is_library_function(value: types.FunctionType) -> bool:
 
 @tracks(types.MethodType)
 def _method(builder: VariableBuilder, tx: Tracer, value: types.MethodType, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, types.MethodType))
+    builder.guard(TypeMatch(source, types.MethodType))
     function = tx.wrap(value.__func__, MethodFuncSource(source))
     bound = BoundMethodVariable(function, tx.wrap(value.__self__, MethodSelfSource(source)), source)
     return builder.remember(value, bound)
@@ -86,16 +91,32 @@ def _method(builder: VariableBuilder, tx: Tracer, value: types.MethodType, sourc
 def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     owner = getattr(value, "__self__", None)
     if isinstance(value, types.BuiltinFunctionType) and _is_method_of(owner, value.__name__):
-        builder.guard(guards.TypeMatch(source, type(value)))
-        builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
+        builder.guard(TypeMatch(source, type(value)))
+        builder.guard(EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
         return BuiltinMethodVariable(tx.wrap(owner, GenericAttrSource(source, "__self__")), value.__name__, source)
+    descriptor = _modelled_class_method(owner, value)
+    if descriptor is not None:
+        builder.guard(TypeMatch(source, type(value)))
+        builder.guard(EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
+        cls = tx.wrap(owner, GenericAttrSource(source, "__self__"))
+        return BuiltinClassMethodVariable(descriptor, cls, source)
     if isinstance(value, types.MethodWrapperType):  # a new object at each access
-        builder.guard(guards.TypeMatch(source, types.MethodWrapperType))
-        builder.guard(guards.IdMatch(GenericAttrSource(source, "__self__"), owner))
-        builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
+        builder.guard(TypeMatch(source, types.MethodWrapperType))
+        builder.guard(IdMatch(GenericAttrSource(source, "__self__"), owner))
+        builder.guard(EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
         return CallableVariable(value, source)
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     return CallableVariable(value, source)
+
+
+def _modelled_class_method(owner: Any, value: Any) -> Any:
+    """The class method written in C that a builtin binds to the class `owner`, where the tracer has a model of it."""
+    if not isinstance(value, types.BuiltinFunctionType) or not is_a(owner, type) or model_of(value) is not None:
+        return None
+    descriptor = lookup(owner, value.__name__)[1]
+    if is_a(descriptor, types.ClassMethodDescriptorType) and model_of(descriptor) is not None:
+        return descriptor
+    return None
 
 
 def _is_method_of(owner: Any, name: str) -> bool:
@@ -107,7 +128,7 @@ def _is_method_of(owner: Any, name: str) -> bool:
 
 @tracks(_C.Dispatcher)
 def _compiled_function(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     part = "_tracer_opaque" if hasattr(value, "_tracer_opaque") else "function"
     function = tx.wrap(getattr(value, part), GenericAttrSource(source, part))
     return builder.remember(value, CompiledFunctionVariable(value, function, source))
@@ -115,7 +136,7 @@ def _compiled_function(builder: VariableBuilder, tx: Tracer, value: Any, source:
 
 @tracks(functools.partial)
 def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, functools.partial))
+    builder.guard(TypeMatch(source, functools.partial))
     function = tx.wrap(value.func, GenericAttrSource(source, "func"))
     args = tx.wrap(value.args, GenericAttrSource(source, "args")).unpack(tx)
     keywords = tx.wrap(value.keywords, GenericAttrSource(source, "keywords"))
@@ -134,7 +155,7 @@ def _class(builder: VariableBuilder, tx: Tracer, value: type, source: Source) ->
 @tracks(*FORM_TYPES)
 @tracks_subclasses(*FORM_BASES)
 def _type_form(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     return builder.remember(value, TypeFormVariable(value, source))
 
 
@@ -149,7 +170,7 @@ def _is_plain_module(value: types.ModuleType) -> bool:
 def _module(builder: VariableBuilder, tx: Tracer, value: types.ModuleType, source: Source) -> VariableTracker:
     if not _is_plain_module(value):
         return opaque(builder, value, source)
-    builder.guard(guards.FunctionMatch(source, value))
+    builder.guard(FunctionMatch(source, value))
     return builder.remember(value, PythonModuleVariable(value, source))
 
 

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer import guards
 from tracer.effects import deferred_calls
 from tracer.graph_breaks import unsupported
-from tracer.guards.constants import is_guardable_constant
+from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
+from tracer.guards.containers import DictKeysMatch, LengthMatch, SetMatch
+from tracer.guards.identity import IdMatch, TypeMatch
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import DictKeySource, DictValueSource, GenericAttrSource, ItemSource, Source
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.base import Source
+from tracer.sources.containers import DictKeySource, DictValueSource, ItemSource
 from tracer.sources.reading import is_a
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.builders.callables import is_library_function
@@ -47,8 +50,8 @@ def _items(value: Any, source: Source) -> list[Unwrapped]:
 
 @tracks(tuple)
 def _tuple(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, tuple))
-    builder.guard(guards.LengthMatch(source, len(value)))
+    builder.guard(TypeMatch(source, tuple))
+    builder.guard(LengthMatch(source, len(value)))
     return builder.remember(value, TupleVariable(_items(value, source), source))
 
 
@@ -57,25 +60,25 @@ def _list(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     def read() -> list[Any]:
         if builder.trace.effects.calls and value is deferred_calls.list_of_warnings():
             unsupported("side-effect-call", name="reading recorded warnings", value="after a warning")
-        builder.guard(guards.LengthMatch(source, len(value)))
+        builder.guard(LengthMatch(source, len(value)))
         return _items(value, source)
 
-    builder.guard(guards.TypeMatch(source, list))
+    builder.guard(TypeMatch(source, list))
     return builder.remember(value, ListVariable.unread(read, source))
 
 
 @tracks(torch.Size)
 def _size(builder: VariableBuilder, tx: Tracer, value: torch.Size, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, torch.Size))
-    builder.guard(guards.LengthMatch(source, len(value)))
+    builder.guard(TypeMatch(source, torch.Size))
+    builder.guard(LengthMatch(source, len(value)))
     return builder.remember(value, SizeVariable([tx.wrap(item, ItemSource(source, i)) for i, item in enumerate(value)], source))
 
 
 @tracks_subclasses(tuple)
 def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
-    builder.guard(guards.TypeMatch(source, cls))
-    builder.guard(guards.LengthMatch(source, tuple.__len__(value)))
+    builder.guard(TypeMatch(source, cls))
+    builder.guard(LengthMatch(source, tuple.__len__(value)))
     if hasattr(cls, "n_sequence_fields") or hasattr(cls, "_fields") and acts_as_tuple(cls):
         return builder.remember(value, NamedTupleVariable(_items(tuple.__iter__(value), source), cls, source))
     storage = TupleVariable(_items(tuple.__iter__(value), source), source)
@@ -85,11 +88,11 @@ def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: So
 @tracks(dict, collections.OrderedDict, collections.defaultdict)
 def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     if value is sys.modules:
-        builder.guard(guards.IdMatch(source, value))
+        builder.guard(IdMatch(source, value))
         return builder.remember(value, LoadedModulesVariable(source))
     if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING):
         return opaque(builder, value, source)
-    builder.guard(guards.TypeMatch(source, type(value)))
+    builder.guard(TypeMatch(source, type(value)))
     if type(value) is dict and id(value) not in builder.proxies and ReadByKey.suits(held := dict(value)):
         return builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
     variable = builder.remember(value, DictVariable({}, source, type(value)))
@@ -112,10 +115,10 @@ def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, valu
     # not looked up by key: the hash of a key may run the program's code, or may have changed
     items = [dict.__getitem__(value, key) for key in keys] if ordered else list(dict.values(value))
     of_proxy = variable.cls is types.MappingProxyType
-    builder.guard(guards.DictKeysMatch(source, tuple(keys), ordered_dict=ordered and not of_proxy))
+    builder.guard(DictKeysMatch(source, tuple(keys), ordered_dict=ordered and not of_proxy))
     for index, key in enumerate(keys):
         item = items[index]
-        plain = is_constant_value(key) and type(key) not in guards.LIBRARY_VALUES
+        plain = is_constant_value(key) and type(key) not in LIBRARY_VALUES
         tracked = tx.literal(key) if plain else tx.wrap(key, DictKeySource(source, index))
         item_source = ItemSource(source, key) if plain else DictValueSource(source, index)
         variable.entries[tracked.hash_key(tx)] = (tracked, Unwrapped(item, item_source))
@@ -127,8 +130,8 @@ def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> Va
         return opaque(builder, value, source)
     if not all(map(is_guardable_constant, value)):
         return _set_of_callables(builder, tx, value, source)
-    builder.guard(guards.TypeMatch(source, type(value)))
-    builder.guard(guards.SetMatch(source, frozenset(value)))
+    builder.guard(TypeMatch(source, type(value)))
+    builder.guard(SetMatch(source, frozenset(value)))
     make = SetVariable if type(value) is set else FrozenSetVariable
     return builder.remember(value, make({item: tx.literal(item) for item in value}, source))
 
@@ -137,7 +140,7 @@ def _set_of_callables(builder: VariableBuilder, tx: Tracer, value: Any, source: 
     """A frozenset of functions and classes. Neither can change, so a guard on the identity of the set is enough."""
     if type(value) is not frozenset or not all(is_constant_value(item) or _hashed_by_identity(item) for item in value):
         return opaque(builder, value, source)
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     entries = {item: tx.literal(item) if is_constant_value(item) else _lasting(item) for item in value}
     return builder.remember(value, FrozenSetVariable(entries, source))
 
@@ -161,7 +164,7 @@ def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
     underlying = gc.get_referents(value)[0]
     if type(underlying) not in (dict, collections.OrderedDict):
         return opaque(builder, value, source)
-    builder.guard(guards.TypeMatch(source, types.MappingProxyType))
+    builder.guard(TypeMatch(source, types.MappingProxyType))
     below = builder.known(underlying)
     if isinstance(below, DictVariable):
         return builder.remember(value, MappingProxyVariable(below, source))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
+from tracer.guards.containers import LengthMatch
+from tracer.guards.identity import TypeMatch
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ItemSource, IteratorPartsSource
 from tracer.sources.builtin_iterators import (
     BACKWARD_ITERATORS,
     COMPOSED_ITERATORS,
@@ -14,13 +14,15 @@ from tracer.sources.builtin_iterators import (
     items_left,
     iterator_parts,
 )
+from tracer.sources.containers import ItemSource
+from tracer.sources.iterators import IteratorPartsSource
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks
 from tracer.variables.iteration import FilterIterator, IteratorVariable, MapIterator, ZipIterator
 from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable, replays_by_asking
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 
 @tracks(*FORWARD_ITERATORS, *BACKWARD_ITERATORS)
@@ -29,7 +31,7 @@ def _stream(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
         items_left(value)
     except TypeError:
         return opaque(builder, value, source)
-    builder.guard(guards.TypeMatch(source, type(value)))
+    builder.guard(TypeMatch(source, type(value)))
     return builder.remember(value, StreamVariable(value, source))
 
 
@@ -39,9 +41,9 @@ def _composed_iterator(builder: VariableBuilder, tx: Tracer, value: Any, source:
         parts = iterator_parts(value)
     except TypeError:  # a strict zip
         return opaque(builder, value, source)
-    builder.guard(guards.TypeMatch(source, type(value)))
+    builder.guard(TypeMatch(source, type(value)))
     all_parts = IteratorPartsSource(source)
-    builder.guard(guards.LengthMatch(all_parts, len(parts)))
+    builder.guard(LengthMatch(all_parts, len(parts)))
     wrapped = [tx.wrap(part, ItemSource(all_parts, index)) for index, part in enumerate(parts)]
     made: IteratorVariable
     if type(value) is zip:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tracer.graph_breaks import unsupported
-from tracer.guards import LIBRARY_VALUES
+from tracer.guards.constants import LIBRARY_VALUES
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.enums import EnumMemberVariable
 from tracer.variables.containers.dicts import DictVariable

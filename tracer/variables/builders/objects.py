@@ -10,12 +10,17 @@ from typing import Any
 
 import torch
 
-from tracer import _C, guards
+from tracer import _C
+from tracer.guards.containers import LengthMatch
+from tracer.guards.identity import IdMatch, TypeMatch
+from tracer.guards.values import PLAIN_VALUES, EqualsMatch, PlainValueMatch
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import storage_base
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource, ItemSource, Source
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.base import Source
+from tracer.sources.containers import ItemSource
 from tracer.sources.reading import is_heap_type
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.builders.containers import fill_dict
@@ -32,7 +37,7 @@ from tracer.variables.values.constant import ConstantVariable
 
 @tracks_subclasses(BaseException)
 def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, type(value)))
+    builder.guard(TypeMatch(source, type(value)))
     kind = ExceptionGroupVariable if isinstance(value, BaseExceptionGroup) else ExceptionVariable
     return builder.remember(value, kind(type(value), value, source))
 
@@ -50,7 +55,7 @@ def _opaque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
 
 @tracks_subclasses(types.SimpleNamespace)
 def _namespace(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, type(value)))
+    builder.guard(TypeMatch(source, type(value)))
     return builder.remember(value, UserObjectVariable(type(value), value, source))
 
 
@@ -80,7 +85,7 @@ def _is_named_by_text(value: Any) -> bool:
 
 def _c_object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     if callable(value) and type(value) not in weakref.ProxyTypes:  # those are callable if their referent is
-        builder.guard(guards.IdMatch(source, value))
+        builder.guard(IdMatch(source, value))
         return builder.remember(value, CallableVariable(value, source))
     return opaque(builder, value, source)
 
@@ -95,37 +100,33 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
 
 
 def _list(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.LengthMatch(source, list.__len__(value)))
+    builder.guard(LengthMatch(source, list.__len__(value)))
     return ListVariable([Unwrapped(item, ItemSource(source, i)) for i, item in enumerate(list.__iter__(value))], source)
 
 
 def _deque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.LengthMatch(source, collections.deque.__len__(value)))
-    most = _maxlen(value)
-    builder.guard(guards.EqualsMatch(GenericAttrSource(source, "maxlen"), most))
+    builder.guard(LengthMatch(source, collections.deque.__len__(value)))
+    most = collections.deque.__dict__["maxlen"].__get__(value)
+    builder.guard(EqualsMatch(GenericAttrSource(source, "maxlen"), most))
     items = [Unwrapped(item, ItemSource(source, i)) for i, item in enumerate(collections.deque.__iter__(value))]
     return DequeVariable(items, source, most)
 
 
-def _maxlen(value: Any) -> Any:
-    return collections.deque.__dict__["maxlen"].__get__(value)
-
-
 def _plain(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     base = storage_base(type(value))
-    plain = guards.PLAIN_VALUES[base](value)
-    builder.guard(guards.PlainValueMatch(source, base, plain))
+    plain = PLAIN_VALUES[base](value)
+    builder.guard(PlainValueMatch(source, base, plain))
     return ConstantVariable(plain)
 
 
 _STORAGES = {
-    dict: _dict, list: _list, collections.deque: _deque, **dict.fromkeys(guards.PLAIN_VALUES, _plain),
+    dict: _dict, list: _list, collections.deque: _deque, **dict.fromkeys(PLAIN_VALUES, _plain),
 }  # fmt: skip
 
 
 @tracks(threading.local)
 def _thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, source: Source) -> VariableTracker:
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     return builder.remember(value, ThreadLocalVariable(value, source))
 
 

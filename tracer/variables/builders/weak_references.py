@@ -8,11 +8,12 @@ import weakref
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.identity import IdMatch, TypeMatch, WeakrefAlive
 from tracer.protocol.lazy import Unwrapped
-from tracer.protocol.variable import VariableTracker
-from tracer.sources import ContextVarSource, Source, WeakTargetSource
+from tracer.protocol.variable import RealObjectVariable, VariableTracker
+from tracer.sources.attributes import ContextVarSource, WeakTargetSource
+from tracer.sources.base import Source
 from tracer.variables.builders.builder import VariableBuilder, tracks
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import NONE
@@ -51,9 +52,6 @@ class WeakReferenceVariable(VariableTracker):
             unsupported("identity-of-a-value", left=self.describe(), right=other.describe())
         return False
 
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
     def children(self) -> Iterable[VariableTracker]:
         return () if self.target is None else (self.target,)
 
@@ -64,7 +62,7 @@ class WeakReferenceVariable(VariableTracker):
             assert self.source is not None
             target = self.value()
             if target is None:
-                tx.guard(guards.WeakrefAlive(self.source, False))
+                tx.guard(WeakrefAlive(self.source, False))
                 return NONE
             self.target = tx.wrap(target, WeakTargetSource(self.source))
         if not _is_held(tx, self.target):
@@ -110,27 +108,14 @@ def _in_frames(tx: Tracer) -> list[Any]:
     return values
 
 
-class ContextVarVariable(VariableTracker):
+class ContextVarVariable(RealObjectVariable):
     """A contextvars.ContextVar; storing in it breaks the graph."""
 
-    def __init__(self, value: contextvars.ContextVar[Any], source: Source) -> None:
-        self.value = value
-        self.source: Source = source
-
-    def python_type(self) -> type:
-        return contextvars.ContextVar
+    value: contextvars.ContextVar[Any]
+    source: Source
 
     def describe(self) -> str:
         return f"ContextVarVariable({self.value.name})"
-
-    def identity(self) -> Any:
-        return self.value
-
-    def hash_key(self, tx: Tracer) -> Any:
-        return self.value
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("get", "set", "reset"):
@@ -152,11 +137,11 @@ class ContextVarVariable(VariableTracker):
 
 @tracks(weakref.ReferenceType)
 def _weak_reference(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, weakref.ReferenceType))
+    builder.guard(TypeMatch(source, weakref.ReferenceType))
     return builder.remember(value, WeakReferenceVariable(value, source))
 
 
 @tracks(contextvars.ContextVar)
 def _context_variable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(IdMatch(source, value))
     return builder.remember(value, ContextVarVariable(value, source))

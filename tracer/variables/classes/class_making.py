@@ -68,7 +68,7 @@ def become_abstract(cls: type, names: frozenset[str] | None) -> None:
         made.__abstractmethods__ = names
 
 
-def done_to(cls: type, steps: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]) -> type:
+def apply_steps(cls: type, steps: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]) -> type:
     """Applies the steps that the standard library takes on a class, such as a decorator's, and returns the class."""
     for step, args in steps:
         step(cls, *args)

@@ -1,5 +1,8 @@
-"""Attributes that the standard library adds to a class that the trace made, such as the methods of a dataclass. The trace
-reads them from the prototype, the output code from the class itself."""
+"""Attributes that the standard library adds to a class that the trace made, such as the methods of a dataclass.
+
+The trace reads them from the class's prototype (a real class that stands for it, see `made_classes`), the output code from the
+class itself. `trace.stand_ins` maps the id of each object in a prototype's namespace to (object, tracked value).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ModuleGlobalsSource
 from tracer.sources.reading import type_dict
+from tracer.sources.roots import ModuleGlobalsSource
 from tracer.variables.classes.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.tuples import TupleVariable
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 
 
 _FORMS = (*FORM_TYPES, *FORM_BASES)
-_REPR_ONCE = dataclasses._recursive_repr(lambda self: "").__code__  # type: ignore[attr-defined]  # private in dataclasses
+# The wrapper by which dataclasses keep a `__repr__` from recursing; the function that was generated is in its `__wrapped__`.
+_REPR_WRAPPER = dataclasses._recursive_repr(lambda self: "").__code__  # type: ignore[attr-defined]  # private in dataclasses
 
 
 def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTracker:
@@ -34,15 +38,15 @@ def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTr
     if known is not None:
         return known[1]
     if type(value) is tuple and value and all(is_constant_value(item) or isinstance(item, _FORMS) for item in value):
-        return ClassTupleVariable(cls, name, [meaning(tx, item) for item in value])
+        return ClassTupleVariable(cls, name, [tracked_form(tx, item) for item in value])
     if name == "__doc__":  # the text depends on values that the prototype does not have
         return ClassPartVariable(cls, name, type(value))
     if is_constant_value(value):
         return ConstantVariable(value)
     if type(value) is types.FunctionType:
         if "<locals>" not in value.__qualname__ and value.__closure__ is None and value.__defaults__ is None:
-            return UserFunctionVariable(value, None)
-        return MadeFunctionVariable(cls, name, vars(value)["__wrapped__"] if value.__code__ is _REPR_ONCE else value)
+            return UserFunctionVariable(value, None)  # one function of a module, which many classes share
+        return MadeFunctionVariable(cls, name, vars(value)["__wrapped__"] if value.__code__ is _REPR_WRAPPER else value)
     if name == "__dataclass_fields__":
         return FieldsVariable(tx, cls, value)
     return ClassPartVariable(cls, name, type(value))
@@ -81,6 +85,7 @@ class ClassTupleVariable(TupleVariable):
 
 
 def _read_part(cls: type, name: str) -> Any:
+    """Called by output code."""
     return type_dict(cls)[name]
 
 
@@ -102,13 +107,13 @@ class MadeFunctionVariable(FunctionVariable):
         return (self.part,)
 
     def defaults(self, tx: Tracer) -> list[VariableTracker]:
-        return [meaning(tx, value) for value in self.value.__defaults__ or ()]
+        return [tracked_form(tx, value) for value in self.value.__defaults__ or ()]
 
     def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
-        return {name: meaning(tx, value) for name, value in (self.value.__kwdefaults__ or {}).items()}
+        return {name: tracked_form(tx, value) for name, value in (self.value.__kwdefaults__ or {}).items()}
 
     def closure(self, tx: Tracer) -> list[CellVariable]:
-        return [CellVariable(meaning(tx, cell.cell_contents)) for cell in self.value.__closure__ or ()]
+        return [CellVariable(tracked_form(tx, cell.cell_contents)) for cell in self.value.__closure__ or ()]
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("__name__", "__qualname__", "__module__"):
@@ -119,8 +124,9 @@ class MadeFunctionVariable(FunctionVariable):
         self.part.reconstruct(cg)
 
 
-def meaning(tx: Tracer, value: Any) -> VariableTracker:
-    """The tracked form of a value that the standard library took from a prototype."""
+def tracked_form(tx: Tracer, value: Any) -> VariableTracker:
+    """The tracked form of a value that the standard library took from a prototype, such as a default or the content of a cell.
+    Unlike an attribute of the class (`part_of`), the output code cannot read it by name."""
     known = tx.trace.stand_ins.get(id(value))
     if known is not None:
         return known[1]
@@ -130,13 +136,15 @@ def meaning(tx: Tracer, value: Any) -> VariableTracker:
         return tx.class_variable(value)
     if isinstance(value, _FORMS):
         return TypeFormVariable(value)
-    name = _names_in_dataclasses().get(id(value))
+    name = _names_in_dataclasses().get(id(value))  # a sentinel, such as dataclasses.MISSING
     if name is None:
-        unsupported("makes-a-class", function=f"An object of type {type(value).__name__} that the library keeps of what")
+        kind = type(value).__name__
+        unsupported("makes-a-class", function=f"A class statement of which the library keeps an object of type {kind}")
     return tx.wrap(value, ModuleGlobalsSource("dataclasses", name))
 
 
 def _names_in_dataclasses() -> dict[int, str]:
+    """The names of the objects of the module `dataclasses`, by id; of those that are neither functions nor modules."""
     plain = (types.FunctionType, types.ModuleType)
     return {id(value): name for name, value in vars(dataclasses).items() if not isinstance(value, plain)}
 
@@ -159,7 +167,7 @@ class FieldsVariable(DictVariable):
         self.part.reconstruct(cg)
 
     def fill(self, cg: ValueCodegen) -> None:
-        """It is as the library filled it."""
+        """Nothing to do: the library has filled the dict that `reconstruct` reads."""
 
 
 class FieldVariable(UserObjectVariable):
@@ -175,7 +183,7 @@ class FieldVariable(UserObjectVariable):
         return (self.of,)
 
     def slot(self, tx: Tracer, name: str) -> VariableTracker | None:
-        return meaning(tx, getattr(self.field, name))
+        return tracked_form(tx, getattr(self.field, name))
 
     def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         unsupported("unsupported-attribute-store", value=self.describe(), name=name)
@@ -184,8 +192,9 @@ class FieldVariable(UserObjectVariable):
         cg.call_object(_read_field, lambda: cg.load(self.of), lambda: cg.load_const(self.name))
 
     def fill(self, cg: ValueCodegen) -> None:
-        """It is as the library filled it."""
+        """Nothing to do: the library has filled the object that `reconstruct` reads."""
 
 
 def _read_field(cls: Any, name: str) -> Any:
+    """Called by output code."""
     return cls.__dataclass_fields__[name]

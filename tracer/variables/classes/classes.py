@@ -11,18 +11,23 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import C_METHOD_TYPES, MISSING, SLOT_TYPES, defines, is_data_descriptor, lookup, refuse_changed_class
-from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
+from tracer.protocol.models import model_of
+from tracer.protocol.variable import ObservedException, RealObjectVariable, VariableTracker, is_exception
 from tracer.sources.reading import is_a
 from tracer.variables.classes.class_namespace import ClassNamespaceVariable
 from tracer.variables.classes.enums import EnumMemberVariable, member_of_name
-from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.functions.callables import (
+    BoundMethodVariable,
+    BuiltinClassMethodVariable,
+    BuiltinMethodVariable,
+    CallableVariable,
+)
 from tracer.variables.slots import UNARY_DUNDER
 from tracer.variables.values.constant import ConstantVariable, boolean
-from tracer.variables.values.special_results import is_found, iterator_given, length_given, truth_given
+from tracer.variables.values.special_results import checked_iterator, checked_length, checked_truth, contains_by_iteration
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
 
 _DTYPE_OF_CLASS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
@@ -30,15 +35,10 @@ _DTYPE_OF_CLASS = {bool: torch.bool, int: torch.int64, float: torch.float64, com
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
-class ClassVariable(VariableTracker):
+class ClassVariable(RealObjectVariable):
     """A class."""
 
-    def __init__(self, value: type, source: Source | None = None) -> None:
-        self.value = value
-        self.source = source
-
-    def python_type(self) -> type:
-        return type(self.value)
+    value: type
 
     def describe(self) -> str:
         return f"ClassVariable({self.value.__qualname__})"
@@ -50,18 +50,12 @@ class ClassVariable(VariableTracker):
             return repr(self.value)
         return super().text(tx, kind)
 
-    def is_constant(self) -> bool:
-        return False
-
-    def identity(self) -> Any:
-        return self.value
-
     def truth(self, tx: Tracer) -> bool:
         result = self._call_special(tx, "__bool__")
         if result is None:
             length = self._call_special(tx, "__len__")
-            return True if length is None else length_given(tx, length).truth(tx)
-        return truth_given(tx, result)
+            return True if length is None else checked_length(tx, length).truth(tx)
+        return checked_truth(tx, result)
 
     def hash_key(self, tx: Tracer) -> Any:
         if self._defines(tx, "__hash__") or self._defines(tx, "__eq__"):
@@ -108,6 +102,8 @@ class ClassVariable(VariableTracker):
         if is_a(static, classmethod):
             return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), self)
         if is_a(static, types.ClassMethodDescriptorType):
+            if model_of(static) is not None:
+                return BuiltinClassMethodVariable(static, self)
             if id(self.value) in tx.trace.findings.made:  # the prototype must not be passed to C code
                 unsupported("unsupported-attribute", value=self.describe(), name=name)
             return CallableVariable(getattr(self.value, name))
@@ -240,7 +236,7 @@ class ClassVariable(VariableTracker):
     def iterate(self, tx: Tracer) -> VariableTracker:
         result = self._call_special(tx, "__iter__")
         if result is not None:
-            return iterator_given(tx, result)
+            return checked_iterator(tx, result)
         return tx.getitem_iterator(self) if self._defines(tx, "__getitem__") else tx.iterate_class(self)
 
     def measured(self, tx: Tracer) -> VariableTracker:
@@ -254,7 +250,7 @@ class ClassVariable(VariableTracker):
     def length(self, tx: Tracer) -> VariableTracker:
         result = self._call_special(tx, "__len__")
         if result is not None:
-            return length_given(tx, result)
+            return checked_length(tx, result)
         if not isinstance(self.value, enum.EnumMeta):
             tx.raise_error(TypeError, f"object of type {type(self.value).__name__!r} has no len()")
         return ConstantVariable(len(tx.iterate_class(self).unpack(tx)))
@@ -264,7 +260,7 @@ class ClassVariable(VariableTracker):
         if result is not None:
             return boolean(result.truth(tx))
         if self._defines(tx, "__iter__") or self._defines(tx, "__getitem__"):
-            return is_found(tx, self, item)
+            return contains_by_iteration(tx, self, item)
         if not isinstance(self.value, enum.EnumMeta):
             tx.raise_error(TypeError, f"argument of type {type(self.value).__name__!r} is not iterable")
         if isinstance(self.value, enum.EnumMeta) and not isinstance(item, EnumMemberVariable):
@@ -274,9 +270,6 @@ class ClassVariable(VariableTracker):
         members = tx.iterate_class(self).sequence
         assert members is not None
         return members.contains(tx, item)
-
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load_object(self.value)
 
 
 class SuperVariable(VariableTracker):
@@ -306,13 +299,14 @@ class SuperVariable(VariableTracker):
         if is_a(static, staticmethod):
             return tx.class_attr(base, name, self.owner, part="__func__")
         if is_a(static, classmethod):
-            cls = self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
-            return BoundMethodVariable(tx.class_attr(base, name, self.owner, part="__func__"), cls)
+            return BoundMethodVariable(tx.class_attr(base, name, self.owner, part="__func__"), self._class_of_owner(tx, of_class))
         if is_a(static, property) and not of_class:
             return tx.class_attr(base, name, self.owner, part="fget").call(tx, [self.owner], {})
         if is_a(static, types.FunctionType):
             function = tx.class_attr(base, name, self.owner)
             return function if of_class else BoundMethodVariable(function, self.owner)
+        if is_a(static, types.ClassMethodDescriptorType) and model_of(static) is not None:
+            return BuiltinClassMethodVariable(static, self._class_of_owner(tx, of_class))
         if is_a(static, (*C_METHOD_TYPES, types.BuiltinFunctionType)):
             return SuperMethodVariable(base, name, self.owner, static)
         found = tx.class_attr(base, name, self.owner)
@@ -321,8 +315,11 @@ class SuperVariable(VariableTracker):
             return found
         if not is_a(getter, types.FunctionType):
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
-        cls = self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
+        cls = self._class_of_owner(tx, of_class)
         return found.call_method(tx, "__get__", [ConstantVariable(None) if of_class else self.owner, cls], {})
+
+    def _class_of_owner(self, tx: Tracer, of_class: bool) -> VariableTracker:
+        return self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(super, lambda: cg.load_class(self.after), lambda: cg.load(self.owner))

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import C_METHOD_TYPES, MISSING, defines, lookup
 from tracer.protocol.variable import ObservedException, VariableTracker
-from tracer.sources import AttrSource, ObjectSource
+from tracer.sources.attributes import AttrSource
 from tracer.sources.reading import is_a
+from tracer.sources.roots import ObjectSource
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable
 from tracer.variables.iteration import SequenceIterator
 from tracer.variables.slots import UNARY_DUNDER
 from tracer.variables.text import Rendered
 from tracer.variables.values.constant import ConstantVariable, boolean, fold, is_constant_value
-from tracer.variables.values.special_results import iterator_given, length_given, truth_given
+from tracer.variables.values.special_results import checked_iterator, checked_length, checked_truth
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 _TEXTS = ("__str__", "__repr__", "__format__")
 
@@ -61,9 +62,9 @@ class EnumMemberVariable(ConstantVariable):
     def truth(self, tx: Tracer) -> bool:
         result = self._special(tx, "__bool__", [])
         if result is not None:
-            return truth_given(tx, result)
+            return checked_truth(tx, result)
         length = self._special(tx, "__len__", [])
-        return super().truth(tx) if length is None else length_given(tx, length).truth(tx)
+        return super().truth(tx) if length is None else checked_length(tx, length).truth(tx)
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         name = tx.dunder(op, "r" if reflected else "")
@@ -87,7 +88,7 @@ class EnumMemberVariable(ConstantVariable):
 
     def length(self, tx: Tracer) -> VariableTracker:
         result = self._special(tx, "__len__", [])
-        return super().length(tx) if result is None else length_given(tx, result)
+        return super().length(tx) if result is None else checked_length(tx, result)
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         return self._special(tx, "__getitem__", [key]) or super().get_item(tx, key)
@@ -99,7 +100,7 @@ class EnumMemberVariable(ConstantVariable):
     def iterate(self, tx: Tracer) -> VariableTracker:
         made = self._special(tx, "__iter__", [])
         if made is not None:
-            return iterator_given(tx, made)
+            return checked_iterator(tx, made)
         if isinstance(self.value, enum.Flag):
             return SequenceIterator(tx.tuple_of(map(tx.literal, self.value)))
         return super().iterate(tx)

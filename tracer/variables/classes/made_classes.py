@@ -17,7 +17,7 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup, storage_base
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.reading import is_heap_type
-from tracer.variables.classes.class_making import bare_class, done_to
+from tracer.variables.classes.class_making import apply_steps, bare_class
 from tracer.variables.classes.class_parts import part_of
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.type_forms import TypeFormVariable
@@ -39,12 +39,6 @@ class StaticMethodVariable(VariableTracker):
 
     def __init__(self, function: VariableTracker) -> None:
         self.function = function
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def children(self) -> Iterable[VariableTracker]:
         return (self.function,)
@@ -78,9 +72,6 @@ class PropertyVariable(VariableTracker):
 
     def python_type(self) -> type:
         return property
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def children(self) -> Iterable[VariableTracker]:
         return self.parts.values()
@@ -124,7 +115,8 @@ class MadeClassVariable(ClassVariable):
         self.bases = bases
         self.namespace = namespace
         self.make = make  # called with metaclass, name, bases and namespace
-        self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []  # applied by the standard library afterwards
+        # What the standard library did to the finished class, such as a decorator: (function, its arguments after the class).
+        self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
         self.stored: dict[str, VariableTracker | None] = {}  # attributes set after it was made; None if deleted
 
     def children(self) -> Iterable[VariableTracker]:
@@ -136,12 +128,12 @@ class MadeClassVariable(ClassVariable):
         return any(is_heap_type(base) for base in self.value.__bases__)
 
     def store(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        is_described = is_data_descriptor(lookup(type(self.value), name)[1]) and name not in _SETTABLE
-        if name in _FIXED or is_described or self.changes_stores(name, value):
+        has_setter = is_data_descriptor(lookup(type(self.value), name)[1]) and name not in _SETTABLE  # on the metaclass
+        if name in _FIXED or has_setter or self.changes_stores(name, value):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        known = prototype(tx, name, value)
+        stand_in = stand_in_for(tx, name, value)
         tx.effects.mutate(self)
-        type.__setattr__(self.value, name, known)
+        type.__setattr__(self.value, name, stand_in)
         self.stored[name] = value
 
     def del_attr(self, tx: Tracer, name: str) -> None:
@@ -153,7 +145,7 @@ class MadeClassVariable(ClassVariable):
         type.__delattr__(self.value, name)
         self.stored[name] = None
 
-    def run(self, tx: Tracer, step: Callable[..., Any], *args: Any) -> None:
+    def apply_step(self, tx: Tracer, step: Callable[..., Any], *args: Any) -> None:
         """Applies a step of the standard library to the prototype now, and to the class when the output code makes it."""
         before = dict(self.value.__dict__)
         step(self.value, *args)
@@ -161,7 +153,8 @@ class MadeClassVariable(ClassVariable):
         self.adopt(tx, before)
 
     def adopt(self, tx: Tracer, before: dict[str, Any]) -> None:
-        """Registers tracked forms for the attributes that the standard library has added to the prototype."""
+        """Registers tracked forms for the attributes that the standard library has added to the prototype. `before` is the
+        prototype's namespace as it was then."""
         for name, value in self.value.__dict__.items():
             if before.get(name, MISSING) is not value and id(value) not in tx.trace.stand_ins:
                 tx.trace.stand_ins[id(value)] = (value, part_of(tx, self, name, value))
@@ -171,9 +164,10 @@ class MadeClassVariable(ClassVariable):
             self._load_made(cg)
             return
         steps = tuple(self.steps)
-        cg.call_object(done_to, lambda: self._load_made(cg), lambda: cg.load_object(steps))
+        cg.call_object(apply_steps, lambda: self._load_made(cg), lambda: cg.load_object(steps))
 
     def _load_made(self, cg: ValueCodegen) -> None:
+        """Emits the call that makes the class, without the steps that the standard library takes afterwards."""
         cg.call_object(
             self.make,
             lambda: cg.load(self.metaclass),
@@ -189,6 +183,7 @@ class MadeClassVariable(ClassVariable):
         cg.asm.emit("BUILD_MAP", len(self.namespace))
 
     def fill(self, cg: ValueCodegen) -> None:
+        """Emits the stores and deletions that the program made on the finished class."""
         for name, value in self.stored.items():
             loads = [functools.partial(cg.load, self), functools.partial(cg.load_const, name)]
             if value is not None:
@@ -199,11 +194,13 @@ class MadeClassVariable(ClassVariable):
             cg.asm.pop()
 
 
+# Attributes that break the graph when the program stores them on a finished class: CPython keeps them outside of the class's
+# dict, or what depends on them was decided when the class was made.
 _FIXED = (
     "__slots__", "__class__", "__bases__", "__mro__", "__dict__", "__name__", "__new__", "__init_subclass__", "__set_name__",
     "__del__", "__class_getitem__", "__classcell__", "__weakref__", "__prepare__", "__instancecheck__", "__subclasscheck__",
 )  # fmt: skip
-_SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")
+_SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")  # `type` has setters for these; the replayed store calls them
 
 
 # -- prototypes --------------------------------------------------------------------------------------------------------
@@ -211,26 +208,28 @@ _SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")
 _DESCRIPTOR_METHODS = ("__get__", "__set__", "__delete__", "__set_name__")
 
 
-def prototype(tx: Tracer, name: str, value: VariableTracker) -> Any:
-    """The object that represents `value` as attribute `name` in the namespace of a prototype."""
+def stand_in_for(tx: Tracer, name: str, value: VariableTracker) -> Any:
+    """The object that represents `value` as attribute `name` in the namespace of a prototype. `trace.stand_ins` leads from it
+    back to `value`."""
     if isinstance(value, StaticMethodVariable):
-        return value.cls(prototype(tx, name, value.function))
+        return value.cls(stand_in_for(tx, name, value.function))
     if isinstance(value, PropertyVariable):
-        return property(*(prototype(tx, name, part) for part in value.parts.values()))
+        return property(*(stand_in_for(tx, name, part) for part in value.parts.values()))
     stand_in = _stand_in(tx, value)
     if isinstance(stand_in, Placeholder):
         if any(lookup(value.python_type(), method)[1] is not MISSING for method in _DESCRIPTOR_METHODS):
             unsupported("makes-a-class", function=f"A class statement with {value.describe()} for a descriptor")
-        if name.startswith("__") and name not in _OPEN:
+        if name.startswith("__") and name not in _MAY_BE_PLACEHOLDER:
             unsupported("makes-a-class", function=f"A class statement with {value.describe()} for {name}")
     tx.trace.stand_ins[id(stand_in)] = (stand_in, value)
     return stand_in
 
 
-_OPEN = ("__annotations__", "__orig_bases__", "__doc__")  # any value is allowed here
+_MAY_BE_PLACEHOLDER = ("__annotations__", "__orig_bases__", "__doc__")  # making the class does not depend on these values
 
 
 def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
+    """The value itself where it is known while tracing; a function with the same code; or a `Placeholder`."""
     if value.is_constant():
         return value.constant()
     if isinstance(value, (ClassVariable, TypeFormVariable)):
@@ -253,11 +252,11 @@ def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
     if isinstance(value, UserObjectVariable) and value.cls is dataclasses.Field and value.value is None:
         return _field(tx, value)
     if isinstance(value, UserObjectVariable) and value.cls is dataclasses.InitVar and value.value is None:
-        return dataclasses.InitVar(_known(tx, tx.effects.attribute(value, "type")))
+        return dataclasses.InitVar(_registered(tx, tx.effects.attribute(value, "type")))
     if isinstance(value, UserObjectVariable) and any(
         isinstance(lookup(value.cls, method)[1], types.FunctionType) for method in _DESCRIPTOR_METHODS
     ):
-        return _hollow(value)
+        return _uninitialised(value)
     return Placeholder()
 
 
@@ -268,31 +267,31 @@ def _field(tx: Tracer, value: UserObjectVariable) -> Any:
     if not all(isinstance(part, VariableTracker) for part in parts.values()):
         return Placeholder()
     made: Any = dataclasses.Field(metadata=None, **{name: _field_part(tx, part) for name, part in parts.items()})  # type: ignore[arg-type]  # parts were looked at above
-    made.metadata = _known(tx, tx.effects.attribute(value, "metadata"))
+    made.metadata = _registered(tx, tx.effects.attribute(value, "metadata"))
     return made
 
 
 def _field_part(tx: Tracer, part: VariableTracker) -> Any:
     if part.python_type() is type(dataclasses.MISSING):
         return dataclasses.MISSING
-    return _known(tx, part)
+    return _registered(tx, part)
 
 
-def _known(tx: Tracer, part: Any) -> Any:
-    """The stand-in for a tracked value, registered so that it leads back to the value."""
+def _registered(tx: Tracer, part: Any) -> Any:
+    """The stand-in for a part of a field, from which `trace.stand_ins` leads back to the part."""
     stand_in = _stand_in(tx, part)
     tx.trace.stand_ins[id(stand_in)] = (stand_in, part)
     return stand_in
 
 
-def _hollow(value: UserObjectVariable) -> Any:
+def _uninitialised(value: UserObjectVariable) -> Any:
     """An uninitialised object of a descriptor's class: lookup only needs to know which descriptor methods it has."""
     if value.storage is not None or lookup(value.cls, "__del__")[1] is not MISSING or storage_base(value.cls) is not object:
         unsupported("makes-a-class", function=f"A class statement with {value.describe()} for a descriptor")
     return object.__new__(value.cls)
 
 
-def let_go(cls: type) -> None:
+def detach_prototype(cls: type) -> None:
     """Removes a prototype from `__subclasses__()` of its bases, where the program would see it while it is alive."""
     try:
         cls.__bases__ = (type("Prototype", (storage_base(cls),), {}),)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import lookup
-from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
-from tracer.sources import GenericAttrSource
+from tracer.protocol.variable import ObservedException, RealObjectVariable, VariableTracker, is_exception
+from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.reading import is_heap_type
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.lists import ListVariable, TupleVariable
@@ -20,8 +20,7 @@ from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.protocol.tracer import Tracer
 
 _TYPING_BASE: type = typing._Final
 FORM_TYPES: tuple[type, ...] = (types.GenericAlias, types.UnionType)
@@ -30,25 +29,12 @@ _ALIAS = type(typing.List[int])  # noqa: UP006  (typing's own kind of alias)
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"==": operator.eq, "!=": operator.ne}
 
 
-class TypeFormVariable(VariableTracker):
-    def __init__(self, value: Any, source: Source | None = None) -> None:
-        self.value = value
-        self.source = source
-
-    def python_type(self) -> type:
-        return type(self.value)
-
+class TypeFormVariable(RealObjectVariable):
     def describe(self) -> str:
         return f"TypeFormVariable({type(self.value).__name__})"
 
     def identity(self) -> Any:
         return self if self.source is None else self.value
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
-    def hash_key(self, tx: Tracer) -> Any:
-        return self.value
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op in _COMPARE and isinstance(other, (TypeFormVariable, ClassVariable)):
@@ -92,9 +78,6 @@ class TypeFormVariable(VariableTracker):
             if not is_exception(raised.value, AttributeError):
                 raise
         return made
-
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load_object(self.value)
 
 
 def made(value: Any) -> VariableTracker:

@@ -21,7 +21,7 @@ from tracer.variables.values.constant import NONE, ONE, ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 
 class DequeVariable(SequenceVariable):

@@ -46,6 +46,7 @@ def _setdefault(tx: Tracer, self: DictVariable, key: VariableTracker, default: V
 
 @_dict("pop")
 def _pop(tx: Tracer, self: DictVariable, key: VariableTracker, /, *more: VariableTracker, default: Any = None) -> VariableTracker:
+    """dict.pop(key[, default]); only an OrderedDict takes `default` by name."""
     if len(more) > 1 or (default is not None and self.cls is not collections.OrderedDict):
         unsupported("call-arguments", error="pop")
     found = self.find(tx, key)
@@ -53,7 +54,7 @@ def _pop(tx: Tracer, self: DictVariable, key: VariableTracker, /, *more: Variabl
         default = more[0] if more else default
         if default is None:
             self.missing(tx, key)
-            raise AssertionError
+            raise AssertionError  # not reached: `missing` raises in the program
         result: VariableTracker = default
         return result
     self.del_item(tx, key)
@@ -62,6 +63,7 @@ def _pop(tx: Tracer, self: DictVariable, key: VariableTracker, /, *more: Variabl
 
 @_dict("popitem")
 def _popitem(tx: Tracer, self: DictVariable, last: VariableTracker | None = None) -> VariableTracker:
+    """dict.popitem(), OrderedDict.popitem(last=True)"""
     ordered = self.cls is collections.OrderedDict
     if last is not None and not ordered:
         unsupported("call-arguments", error="dict.popitem() takes no arguments")
@@ -82,7 +84,7 @@ def _clear(tx: Tracer, self: DictVariable, /) -> VariableTracker:
 @_dict("copy", "__copy__")
 def _copy(tx: Tracer, self: DictVariable, /) -> VariableTracker:
     if self.cls is types.MappingProxyType:
-        self.values(tx)
+        self.values(tx)  # wraps the values that were not read yet
         return DictVariable(dict(self.entries))
     return self.copy(tx)
 
@@ -112,7 +114,9 @@ def _reduce(tx: Tracer, self: DictVariable, /, *protocol: VariableTracker) -> Va
     return TupleVariable([tx.class_variable(self.cls), TupleVariable(factory), NONE, NONE, items])
 
 
-def _viewing(kind: str) -> Any:
+def _model_of_view(kind: str) -> Any:
+    """The model of `keys`, `values` or `items`."""
+
     def method(tx: Tracer, self: DictVariable, /) -> VariableTracker:
         return DictViewVariable(self, kind)
 
@@ -120,4 +124,4 @@ def _viewing(kind: str) -> Any:
 
 
 for _kind in KINDS:
-    _dict(_kind)(_viewing(_kind))
+    _dict(_kind)(_model_of_view(_kind))

@@ -30,7 +30,7 @@ from tracer.variables.values.constant import boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
     from tracer.variables.containers.dicts import DictVariable
 
 KINDS = ("keys", "values", "items")

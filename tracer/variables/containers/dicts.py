@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
-from tracer.guards import can_be_key
+from tracer.guards.containers import can_be_key
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import defines, lookup, type_name
 from tracer.protocol.models import Models
@@ -25,7 +25,7 @@ from tracer.variables.values.identities import refuse_unknown
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 Pair = tuple[VariableTracker, Any]
 
@@ -68,12 +68,9 @@ class DictVariable(BuiltinVariable):
     def entries(self) -> dict[Any, Pair]:
         assert self.unread is not None
         unread, self.unread = self.unread, None
-        if self.changed:
+        if self.source is not None and (self.changed or unread.removed):
             self.original = unread.keys()
         return unread.whole()
-
-    def python_type(self) -> type:
-        return self.cls
 
     def describe(self) -> str:
         return f"DictVariable(length={len(self.entries) if self.unread is None else 'unread'})"
@@ -207,11 +204,22 @@ class DictVariable(BuiltinVariable):
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         hashed = self.key_of(tx, key)
+        if self.unread is not None and can_be_key(hashed):
+            self._remove_unread(tx, key, hashed, self.unread)
+            return
         if hashed not in self.entries:
             self.missing(tx, key)
         check_release(self.entries[hashed], "an item of a dict")
         self._mutate(tx, keys=True)
         del self.entries[hashed]
+
+    def _remove_unread(self, tx: Tracer, key: VariableTracker, hashed: Any, unread: ReadByKey) -> None:
+        if not unread.look(hashed):
+            self.missing(tx, key)
+        check_release(unread.met[hashed] or (), "an item of a dict")
+        tx.effects.mutate(self)
+        unread.remove(hashed)
+        self.version += 1
 
     def clear(self, tx: Tracer) -> None:
         check_release(self.holdings(), "the items of a dict")
@@ -339,7 +347,7 @@ class DictVariable(BuiltinVariable):
     def _difference(self) -> tuple[list[VariableTracker], list[Pair]]:
         """The keys to delete and the pairs to store."""
         if self.unread is not None:
-            return [], self.unread.stored(self.changed)
+            return [ConstantVariable(key) for key in self.unread.removed], self.unread.stored(self.changed)
         original = self.original or {}
         kept = self._keys_in_place(list(original))
         deleted = [key for hashed, key in original.items() if hashed not in kept]

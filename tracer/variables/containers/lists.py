@@ -17,7 +17,7 @@ from tracer.variables.values.constant import FALSE, NONE, ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 
 class ListVariable(SequenceVariable):

@@ -13,11 +13,11 @@ from tracer.errors import Unsupported
 from tracer.graph.output_graph import Refusal
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import ObservedException, VariableTracker
-from tracer.variables.values.identities import ALWAYS_APART
+from tracer.variables.values.identities import ALWAYS_APART, IdVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
-    from tracer.sources import Source
+    from tracer.sources.base import Source
     from tracer.variables.objects.instances import InstanceVariable
 
 _ASKING = Refusal("unhashable-in-trace", "an object whose __hash__ or __eq__ has an effect")
@@ -95,6 +95,8 @@ class HashedObject:
 def _hash(tx: Tracer, value: InstanceVariable) -> int:
     with tx.trace.trial(_ASKING):
         hashed = value.call_special(tx, "__hash__")
+    if isinstance(hashed, IdVariable):
+        return hash(hashed.hash_key(tx))
     if hashed is None or not (hashed.is_constant() and isinstance(hashed.constant(), int)):
         unsupported("unhashable-in-trace", value=value.describe())
     return as_hash(hashed.constant())

@@ -12,12 +12,12 @@ from tracer.protocol.variable import VariableTracker
 from tracer.variables.iteration import IteratorVariable
 from tracer.variables.slots import BuiltinVariable
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean, fold
-from tracer.variables.values.special_results import int_given
+from tracer.variables.values.special_results import checked_index
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 _PARTS = ("start", "stop", "step")
 LONGEST = 1_000_000  # the most items of a range that the trace unpacks
@@ -42,7 +42,7 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
         return None
     if issubclass(value.python_type(), int):  # CPython uses its int value and does not call its `__index__`
         return as_int(tx, value.storage)  # type: ignore[attr-defined]  # instances of int hold one
-    number = int_given(tx, value.call_method(tx, "__index__", [], {}))
+    number = checked_index(tx, value.call_method(tx, "__index__", [], {}))
     if isinstance(number, SymNodeVariable):
         number = number.specialize(tx)
     if number.is_constant() and type(number.constant()) is int:
@@ -232,9 +232,6 @@ class SliceVariable(Bounds):
 
     def graph_arg(self) -> Any:
         return slice(*(part.graph_arg() for part in self.parts))
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def hash_key(self, tx: Tracer) -> Any:
         tx.raise_error(TypeError, "unhashable type: 'slice'")

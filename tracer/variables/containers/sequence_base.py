@@ -19,7 +19,7 @@ from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 Item = VariableTracker | Unwrapped
 LONGEST = 1_000_000  # the most items of a sequence that the trace makes
@@ -34,9 +34,6 @@ class SequenceVariable(BuiltinVariable):
     def __init__(self, items: Iterable[Item], source: Source | None = None) -> None:
         self._items: list[Item] = list(items)
         self.source = source
-
-    def python_type(self) -> type:
-        return self.cls
 
     def describe(self) -> str:
         return f"{type(self).__name__}(length={len(self._items)})"

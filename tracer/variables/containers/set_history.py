@@ -131,8 +131,8 @@ class Maker:
 
     def make(self, history: History) -> None:
         """-> the set"""
-        self._begin_and_go_on(history)
-        self._let_go()
+        self._make_with_steps(history)
+        self._delete_operands()
 
     def repeat(self, history: History, load: Callable[[], None]) -> None:
         """Applies to the set that `load` pushes every step of the history since its origin."""
@@ -140,19 +140,22 @@ class Maker:
             load()
             self._apply(step)
             self._cg.asm.pop()
-        self._let_go()
+        self._delete_operands()
 
-    def _let_go(self) -> None:
+    def _delete_operands(self) -> None:
+        """Emits the deletion of the locals in which shared operands were kept."""
         for name in self._operands.values():
             self._cg.asm.delete_fast(name)
 
-    def _begin_and_go_on(self, history: History) -> None:
+    def _make_with_steps(self, history: History) -> None:
+        """-> the set"""
         origin, steps = unrolled(history)
-        self._begin(origin)
+        self._make_origin(origin)
         for step in steps:
             self._apply(step)
 
-    def _begin(self, origin: Origin) -> None:
+    def _make_origin(self, origin: Origin) -> None:
+        """-> the set as it was before its first step"""
         cg = self._cg
         match origin:
             case Existing(value=value):
@@ -192,7 +195,7 @@ class Maker:
         elif operand in self._operands:
             self._cg.asm.load_fast(self._operands[operand])
         else:
-            self._begin_and_go_on(operand)
+            self._make_with_steps(operand)
             name = self._operands[operand] = self._cg.asm.fresh_local("operand")
             self._cg.asm.copy(1)
             self._cg.asm.store_fast(name)

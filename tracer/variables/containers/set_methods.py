@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 
-def _combining(name: str) -> Any:
+def _model_of_combination(name: str) -> Any:
+    """The model of a method that makes a set of this one and others, such as `union`."""
+
     def method(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
         return self.combined(tx, name, others)
 
@@ -70,7 +72,7 @@ def _reduce(tx: Tracer, self: SetVariable, /, *protocol: VariableTracker) -> Var
 
 
 for _name in ("union", "intersection", "difference"):
-    OF_ANY_SET(_name)(_combining(_name))
+    OF_ANY_SET(_name)(_model_of_combination(_name))
 
 
 _set = SetVariable.methods

@@ -13,9 +13,9 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
 from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
+from tracer.guards.containers import SetOrderMatch
 from tracer.protocol.lookups import rely_on_process
 from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, held, whole
@@ -30,7 +30,7 @@ from tracer.variables.values.identities import refuse_unknown
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 Entries = dict[Any, VariableTracker]
 OF_ANY_SET = Models("method of set and frozenset")
@@ -87,9 +87,6 @@ class SetVariable(BuiltinVariable):
         self.history = history
         self.changed_at = 0  # the step of the first change of a set that existed before the frame
 
-    def python_type(self) -> type:
-        return self.cls
-
     def describe(self) -> str:
         return f"{type(self).__name__}(length={len(self.entries)})"
 
@@ -118,7 +115,7 @@ class SetVariable(BuiltinVariable):
             return list(self.entries.values())
         if isinstance(self.history, Existing):
             members = tuple(item.constant() for item in self.entries.values())
-            tx.guard(guards.SetOrderMatch(self.history.value.source, members))
+            tx.guard(SetOrderMatch(self.history.value.source, members))
             return list(self.entries.values())
         if self.twin is None:
             unsupported("set-order", value=self.describe())

@@ -14,8 +14,8 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import C_METHOD_TYPES, has_from_python, lookup
 from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ModuleGlobalsSource
 from tracer.sources.reading import field_index, is_a
+from tracer.sources.roots import ModuleGlobalsSource
 from tracer.variables.containers.sequence_base import Item, SequenceVariable
 from tracer.variables.slots import OPERATORS, UNARY_DUNDER
 from tracer.variables.text import Rendered, form
@@ -23,7 +23,7 @@ from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 
 class TupleVariable(SequenceVariable):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import MISSING, lookup, storage_base
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource, HandledSource
+from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.reading import is_a, is_heap_type
+from tracer.sources.roots import HandledSource
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.text import form
@@ -19,7 +20,7 @@ from tracer.variables.values.constant import FALSE, NONE, TRUE, ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 _NAMED: dict[type, tuple[str, ...]] = {  # arguments that may be given by keyword
     AttributeError: ("name", "obj"),
@@ -324,9 +325,6 @@ class TracebackVariable(VariableTracker):
 
     def python_type(self) -> type:
         return types.TracebackType
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def hash_key(self, tx: Tracer) -> Any:
         return self

@@ -23,9 +23,6 @@ class FunctionContextVariable(VariableTracker):
         self.cls = cls
         self.attributes = attributes
 
-    def python_type(self) -> type:
-        return self.cls
-
     def children(self) -> Iterable[VariableTracker]:
         return self.attributes.values()
 

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tracer.effects.cached_results import count_calls
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines
-from tracer.protocol.variable import VariableTracker
-from tracer.sources import AttrSource, GenericAttrSource
+from tracer.protocol.variable import RealObjectVariable, VariableTracker
+from tracer.sources.attributes import AttrSource, GenericAttrSource
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.marked_calls import heed_marks
-from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 _PACKET: Any = type(torch.ops.aten.add)  # the class of an operator, which holds its overloads
 _BINDING = (types.WrapperDescriptorType, types.MethodDescriptorType)  # they bind to an instance as functions do
@@ -39,9 +40,6 @@ class BoundMethodVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"BoundMethodVariable({self.function.describe()})"
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def hash_key(self, tx: Tracer) -> Any:
         owner = tx.trace.hashed.by_identity(self.owner)  # CPython hashes the owner by identity, too
@@ -108,13 +106,8 @@ def bound_by_get(
     return function
 
 
-class BuiltinMethodVariable(VariableTracker):
-    """A method of a built-in type, bound to a tracked value that models it (`[].append`)."""
-
-    def __init__(self, owner: VariableTracker, name: str, source: Source | None = None) -> None:
-        self.owner = owner
-        self.name = name
-        self.source = source
+class BuiltinMethodVariable(NamedMethodVariable):
+    """A method of a built-in type, bound to any value, which the interpreter calls (`[].append`)."""
 
     def python_type(self) -> type:
         return types.BuiltinMethodType
@@ -122,49 +115,27 @@ class BuiltinMethodVariable(VariableTracker):
     def describe(self) -> str:
         return f"BuiltinMethodVariable({self.owner.describe()}.{self.name})"
 
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.owner,)
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "__self__":
-            return self.owner
-        if name == "__name__":
-            return ConstantVariable(self.name)
-        unsupported("unsupported-attribute", value=self.describe(), name=name)
-
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return tx.call_builtin_method(self.owner, self.name, args, kwargs)
 
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load(self.owner)
-        cg.load_attr(self.name)
+
+class BuiltinClassMethodVariable(BuiltinMethodVariable):
+    """A class method written in C that has a model, bound to a class: the model is called with the class first."""
+
+    def __init__(self, descriptor: Any, owner: VariableTracker, source: Source | None = None) -> None:
+        super().__init__(owner, descriptor.__name__, source)
+        self.descriptor = descriptor
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.call_library(CallableVariable(self.descriptor), [self.owner, *args], kwargs)
 
 
-class CallableVariable(VariableTracker):
+class CallableVariable(RealObjectVariable):
     """A callable without Python code that can be traced: a builtin, a C function, a torch operation. Its calls are modelled in
     `tracer.library`."""
 
-    def __init__(self, value: Any, source: Source | None = None) -> None:
-        self.value = value
-        self.source = source
-
-    def python_type(self) -> type:
-        return type(self.value)
-
     def describe(self) -> str:
         return f"CallableVariable({getattr(self.value, '__qualname__', self.value)!s})"
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
-    def identity(self) -> Any:
-        return self.value
-
-    def hash_key(self, tx: Tracer) -> Any:
-        return self.value
 
     def graph_arg(self) -> Any:
         return self.value
@@ -196,11 +167,10 @@ class CallableVariable(VariableTracker):
             return bound_by_get(tx, self, args, kwargs)
         found = self.get_attr(tx, name)
         if isinstance(found, BuiltinMethodVariable) and found.owner.identity() is self.value:  # its call would come back here
+            if isinstance(self.value, functools._lru_cache_wrapper):
+                count_calls(self.value)
             unsupported("unsupported-method", value=self.describe(), name=name)
         return found.call(tx, args, kwargs)
-
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load_object(self.value)
 
 
 class CompiledFunctionVariable(CallableVariable):
@@ -240,12 +210,6 @@ class PartialVariable(VariableTracker):
         self.cls = cls
         self.source = source
         self._args_tuple: VariableTracker | None = None
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def hash_key(self, tx: Tracer) -> Any:
         return self

@@ -6,21 +6,15 @@ import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.identity import FunctionMatch
 from tracer.guards.references import lasts
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import (
-    AttrSource,
-    CellContentsSource,
-    ClosureCellSource,
-    DefaultSource,
-    GenericAttrSource,
-    KwDefaultSource,
-    ObjectSource,
-)
+from tracer.sources.attributes import AttrSource, GenericAttrSource
+from tracer.sources.functions import CellContentsSource, ClosureCellSource, DefaultSource, KwDefaultSource
 from tracer.sources.reading import is_a
+from tracer.sources.roots import ObjectSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.functions.callables import READABLE, BoundMethodVariable, bound_by_get
@@ -28,7 +22,7 @@ from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 _MISSING = object()
 
@@ -120,9 +114,6 @@ class FunctionVariable(VariableTracker):
     def python_type(self) -> type:
         return types.FunctionType
 
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
     def defaults(self, tx: Tracer) -> list[VariableTracker]:
         raise NotImplementedError
 
@@ -148,6 +139,11 @@ class FunctionVariable(VariableTracker):
             return bound_by_get(tx, self, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
 
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if _of_every_function(name) is not _MISSING and not _is_settable(name, value):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        tx.effects.store_attribute(self, name, value)
+
 
 class UserFunctionVariable(FunctionVariable):
     """A Python function that existed before the frame ran. `any_of_its_code`: a guard checks its code, not its identity."""
@@ -171,7 +167,7 @@ class UserFunctionVariable(FunctionVariable):
     def guard_identity(self, tx: Tracer) -> None:
         """Guards the identity of the function. Without this call, a nested function is guarded by its code only."""
         if self.source is not None:
-            tx.guard(guards.FunctionMatch(self.source, self.value))
+            tx.guard(FunctionMatch(self.source, self.value))
 
     def identity(self) -> Any:
         return self.value
@@ -222,11 +218,6 @@ class UserFunctionVariable(FunctionVariable):
         if self.source is None or lasts(self.value):
             return ConstantVariable(text)
         return tx.wrap(text, GenericAttrSource(self.source, name))
-
-    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if _of_every_function(name) is not _MISSING and not _is_settable(name, value):
-            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        tx.effects.store_attribute(self, name, value)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)
@@ -318,11 +309,6 @@ class NestedFunctionVariable(FunctionVariable):
                 {key.constant(): (key, value) for key, value in zip(flat[::2], flat[1::2], strict=True)}
             )
         return self._annotations
-
-    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if _of_every_function(name) is not _MISSING and not _is_settable(name, value):
-            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        tx.effects.store_attribute(self, name, value)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.iterators import ItemsLeft
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import ItemSource, UpcomingSource
 from tracer.sources.builtin_iterators import items_left, iterated, take_from, upcoming
+from tracer.sources.containers import ItemSource
+from tracer.sources.iterators import UpcomingSource
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.iteration import IteratorVariable, ZipIterator
 from tracer.variables.values.constant import ONE
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 _PAIRS: type = type(iter({}.items()))
 
@@ -49,11 +50,11 @@ class StreamVariable(IteratorVariable):
         if self.exhausted:
             return None
         if self.ahead == items_left(self.value):
-            tx.guard(guards.ItemsLeft(self.source, self.ahead, exactly=True))
+            tx.guard(ItemsLeft(self.source, self.ahead, exactly=True))
             self.exhausted = True
             self.exhausted_by_another = trace.enumerating > 0
             return None
-        tx.guard(guards.ItemsLeft(self.source, self.ahead + 1, exactly=False))
+        tx.guard(ItemsLeft(self.source, self.ahead + 1, exactly=False))
         self.through_others += trace.enumerating > 0
         self.ahead += 1
         source = UpcomingSource(self.source, self.ahead - 1)

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer import _C, guards
+from tracer import _C
 from tracer.graph_breaks import unsupported
+from tracer.guards.containers import DictKeysMatch
 from tracer.protocol.lookups import is_data_descriptor, lookup
 from tracer.protocol.variable import VariableTracker, invoke
-from tracer.sources import AttrSource, InstanceDictSource
+from tracer.sources.attributes import AttrSource, InstanceDictSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.slots import call_slot
@@ -30,9 +31,6 @@ class InstanceDictVariable(VariableTracker):
     def __init__(self, owner: VariableTracker, value: Any) -> None:
         self.owner = owner
         self.value = value
-
-    def python_type(self) -> type:
-        return self.cls
 
     def identity(self) -> Any:
         return ("__dict__", self.owner.identity())
@@ -61,7 +59,7 @@ class InstanceDictVariable(VariableTracker):
         existing = self._existing()
         if self.value is not None:
             assert self.owner.source is not None
-            tx.guard(guards.DictKeysMatch(InstanceDictSource(self.owner.source), tuple(existing)))
+            tx.guard(DictKeysMatch(InstanceDictSource(self.owner.source), tuple(existing)))
         unmoved = [name for name in existing if not tx.effects.was_deleted_and_set(self.owner, name)]
         stored = [name for name in tx.effects.attributes(self.owner) if not self._is_slot(name)]
         names = dict.fromkeys([*unmoved, *stored])

@@ -16,7 +16,7 @@ from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import C_METHOD_TYPES, MISSING, defines, is_data_descriptor, lookup, refuse_changed_class, type_name
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
-from tracer.sources import AttrSource
+from tracer.sources.attributes import AttrSource
 from tracer.sources.reading import field_index, is_a, type_dict
 from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
@@ -24,7 +24,7 @@ from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 
 class InstanceVariable(VariableTracker):
@@ -52,9 +52,6 @@ class InstanceVariable(VariableTracker):
         self._storage = value
         if value is not None and not isinstance(value, (ConstantVariable, TupleVariable)):
             value.holder = self
-
-    def python_type(self) -> type:
-        return self.cls
 
     def identity(self) -> Any:
         return self if self.value is None else self.value
@@ -86,7 +83,7 @@ class InstanceVariable(VariableTracker):
                 raise
         if found is not None:
             return found
-        if self.cls.__dict__.get("__getattr__") is None and self._uses_module_getattr():
+        if self.cls.__dict__.get("__getattr__") is None and lookup(self.cls, "__getattr__")[1] is _MODULE_GETATTR:
             return self._module_attr(tx, name)
         if self._has_getattr():
             return self._call_class_function(tx, "__getattr__", [ConstantVariable(name)])
@@ -189,9 +186,6 @@ class InstanceVariable(VariableTracker):
 
     def _has_getattr(self) -> bool:
         return lookup(self.cls, "__getattr__")[1] is not MISSING
-
-    def _uses_module_getattr(self) -> bool:
-        return lookup(self.cls, "__getattr__")[1] is _MODULE_GETATTR
 
     def _module_attr(self, tx: Tracer, name: str) -> VariableTracker:
         """nn.Module.__getattr__: parameters, buffers and submodules, in that order."""

@@ -21,7 +21,7 @@ from tracer.variables.objects.instances import InstanceVariable
 from tracer.variables.slots import UNARY_DUNDER
 from tracer.variables.text import form
 from tracer.variables.values.constant import ConstantVariable, boolean
-from tracer.variables.values.special_results import is_found, iterator_given, length_given, truth_given
+from tracer.variables.values.special_results import checked_iterator, checked_length, checked_truth, contains_by_iteration
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Load, Tracer, ValueCodegen
@@ -125,15 +125,15 @@ class UserObjectVariable(InstanceVariable):
     def truth(self, tx: Tracer) -> bool:
         result = self.call_special(tx, "__bool__")
         if result is not None:
-            return truth_given(tx, result)
+            return checked_truth(tx, result)
         length = self.call_special(tx, "__len__")
-        return True if length is None else length_given(tx, length).truth(tx)
+        return True if length is None else checked_length(tx, length).truth(tx)
 
     def length(self, tx: Tracer) -> VariableTracker:
         result = self.call_special(tx, "__len__")
         if result is None:
             tx.raise_error(TypeError, f"object of type {self.cls.__name__!r} has no len()")
-        return length_given(tx, result)
+        return checked_length(tx, result)
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         result = self.call_special(tx, "__getitem__", key)
@@ -153,12 +153,12 @@ class UserObjectVariable(InstanceVariable):
         result = self.call_special(tx, "__contains__", item)
         if result is not None:
             return boolean(result.truth(tx))
-        return is_found(tx, self, item)
+        return contains_by_iteration(tx, self, item)
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         result = self.call_special(tx, "__iter__")
         if result is not None:
-            return iterator_given(tx, result)
+            return checked_iterator(tx, result)
         if self.special(tx, "__getitem__") is not None:
             return tx.getitem_iterator(self)
         tx.raise_error(TypeError, f"{self.cls.__name__!r} object is not iterable")
@@ -168,7 +168,7 @@ class UserObjectVariable(InstanceVariable):
         try:
             length = self.call_special(tx, "__len__")
             if length is not None:
-                length_given(tx, length)
+                checked_length(tx, length)
                 return iterator
         except ObservedException as raised:
             if not is_exception(raised.value, TypeError):
@@ -196,8 +196,7 @@ class UserObjectVariable(InstanceVariable):
         if static is None:
             tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
         if owner in (object, torch.nn.Module) and lookup(self.cls, "__eq__")[0] is object:
-            if self in tx.effects.cached.parts:
-                unsupported("identity-of-a-cached-result", left=self.describe(), right="a key")
+            tx.effects.cached.refuse_identity(self, "a key")
             return tx.trace.hashed.by_identity(self)
         builtin = isinstance(lookup(self.cls, "__eq__")[1], types.WrapperDescriptorType)
         if self.storage is not None and builtin and is_a(static, types.WrapperDescriptorType):

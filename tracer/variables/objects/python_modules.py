@@ -6,40 +6,28 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.containers import DictContains, NotInGlobals
 from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup
-from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource, ModuleGlobalsSource, ModuleSource, Source
+from tracer.protocol.variable import RealObjectVariable, VariableTracker
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.base import Source
+from tracer.sources.roots import ModuleGlobalsSource, ModuleSource
 from tracer.variables.functions.callables import BuiltinMethodVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer, ValueCodegen
+    from tracer.protocol.tracer import Tracer
 
 _MISSING = object()
 _C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
-class PythonModuleVariable(VariableTracker):
-    def __init__(self, value: types.ModuleType, source: Source | None = None) -> None:
-        self.value = value
-        self.source = source
-
-    def python_type(self) -> type:
-        return type(self.value)
+class PythonModuleVariable(RealObjectVariable):
+    value: types.ModuleType
 
     def describe(self) -> str:
         return f"PythonModuleVariable({self.value.__name__})"
-
-    def identity(self) -> Any:
-        return self.value
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
-    def hash_key(self, tx: Tracer) -> Any:
-        return self.value
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         stored = tx.effects.global_value(vars(self.value), name)
@@ -59,7 +47,7 @@ class PythonModuleVariable(VariableTracker):
         source = self.attribute_source(name)
         if not isinstance(source, ModuleGlobalsSource):  # sys.modules does not have the module under its name
             unsupported("unsupported-attribute", value=self.describe(), name=name)
-        tx.guard(guards.NotInGlobals(source))
+        tx.guard(NotInGlobals(source))
         function = vars(self.value).get("__getattr__")
         if isinstance(function, types.FunctionType):
             own = tx.wrap(function, self.attribute_source("__getattr__"))
@@ -99,9 +87,6 @@ class PythonModuleVariable(VariableTracker):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_global(vars(self.value), name, value)
 
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load_object(self.value)
-
 
 class LoadedModulesVariable(VariableTracker):
     """`sys.modules`. As it grows all the time, only lookups by name are supported, and only the names looked up are guarded."""
@@ -125,7 +110,7 @@ class LoadedModulesVariable(VariableTracker):
         name = key.constant() if key.is_constant() else None
         if type(name) is not str:
             unsupported("unsupported-subscript", value="sys.modules", key=key.describe())
-        tx.guard(guards.DictContains(self.source, name, name in sys.modules))
+        tx.guard(DictContains(self.source, name, name in sys.modules))
         return tx.wrap(sys.modules[name], ModuleSource(name)) if name in sys.modules else None
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines, lookup
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
-from tracer.sources import ModuleGlobalsSource
+from tracer.sources.roots import ModuleGlobalsSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.values.constant import NONE

@@ -6,20 +6,17 @@ import threading
 from typing import TYPE_CHECKING
 
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource
+from tracer.sources.attributes import GenericAttrSource
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 
 class OpaqueVariable(VariableTracker):
     def __init__(self, cls: type, source: Source) -> None:
         self.cls = cls
         self.source: Source = source
-
-    def python_type(self) -> type:
-        return self.cls
 
     def describe(self) -> str:
         return f"OpaqueVariable({self.cls.__qualname__}, {self.source.name})"

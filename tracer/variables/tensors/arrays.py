@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from tracer import config, guards
-from tracer.graph.fakes.array_twins import Twins, numpy_dtype, tried
+from tracer import config
+from tracer.graph.fakes.array_twins import Twins, numpy_dtype, try_on_twins
 from tracer.graph.fakes.fake_tensors import concrete
 from tracer.graph.operations.array_operations import ArrayOperation, array_operation
 from tracer.graph_breaks import unsupported
+from tracer.guards.arrays import NumpyErrorsMatch, ScalarMatch
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, TupleVariable
 from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.iteration import IteratorVariable, set_state
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.tensor import TensorVariable, writing
-from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
-_COMPUTED = frozenset(("T", "real", "imag"))
+_COMPUTED = frozenset(("T", "real", "imag"))  # attributes whose value is an array
+# Methods that break the graph: they read the data, change the array itself, or have no counterpart in torch.
 _REFUSED = frozenset(
     "item tolist tobytes dump dumps tofile setflags resize view getfield setfield byteswap newbyteorder to_device".split()
 )
@@ -35,7 +37,7 @@ _PYTHON_TYPES = (bool, int, float, complex)
 
 
 class NumpyDtypeVariable(ConstantVariable):
-    """A dtype of NumPy that torch has too."""
+    """A dtype of NumPy that torch has, too. In the graph it is passed by name."""
 
     def constant(self) -> Any:
         return self.value
@@ -71,9 +73,6 @@ class NdarrayVariable(VariableTracker):
     @property
     def dtype(self) -> np.dtype[Any]:
         return numpy_dtype(self.tensor.fake.dtype)
-
-    def python_type(self) -> type:
-        return self.cls
 
     def describe(self) -> str:
         return f"NdarrayVariable({self.cls.__name__} in {self.tensor.node.name})"
@@ -165,7 +164,7 @@ class NdarrayVariable(VariableTracker):
             unsupported("not-a-graph-argument", value=self.describe())
         assert self.tensor.source is not None
         value = tx.output.inputs[self.tensor.source].real.numpy()[()]
-        tx.guard(guards.ScalarMatch(self.source, self.cls, value.tobytes()))
+        tx.guard(ScalarMatch(self.source, self.cls, value.tobytes()))
         return ConstantVariable(value.item())
 
     def beside(self, tx: Tracer, tensor: TensorVariable) -> VariableTracker:
@@ -182,20 +181,20 @@ class NdarrayVariable(VariableTracker):
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """Called by output code."""
+    """Called by output code: the array in the tensor's memory."""
     found: np.ndarray[Any, Any] = tensor.numpy()
     return found
 
 
 def _read_only_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """Called by output code."""
+    """Called by output code: the array in the tensor's memory, which the program made read-only."""
     array: np.ndarray[Any, Any] = tensor.numpy()
     array.flags.writeable = False
     return array
 
 
 def _scalar(tensor: torch.Tensor) -> Any:
-    """Called by output code."""
+    """Called by output code: the NumPy scalar with the value of a tensor of no dims."""
     return tensor.numpy()[()]
 
 
@@ -221,6 +220,7 @@ _METADATA: dict[str, Any] = {
     "itemsize": lambda tx, self: ConstantVariable(self.dtype.itemsize),
     "nbytes": lambda tx, self: tx.binary("*", _size(tx, self), ConstantVariable(self.dtype.itemsize)),
 }
+# special method -> function of `operator`; the names of `operator.and_` and `or_` end in an underscore
 _DUNDERS = {
     **{f"__{function.__name__.strip('_')}__": function.__name__ for function in (*BINARY.values(), *COMPARE.values())},
     "__getitem__": "getitem",
@@ -229,30 +229,17 @@ _DUNDERS = {
 
 
 def _is_operand(value: VariableTracker) -> bool:
+    """Whether NumPy computes with an array and this value; other values may have a reflected method."""
     if value.is_constant():
         return isinstance(value.constant(), (*_PYTHON_TYPES, np.generic))
     return isinstance(value, (NdarrayVariable, SymNodeVariable))
 
 
-class ArrayMethodVariable(VariableTracker):
+class ArrayMethodVariable(NamedMethodVariable):
     """A bound method of an array."""
-
-    def __init__(self, owner: NdarrayVariable, name: str) -> None:
-        self.owner = owner
-        self.name = name
 
     def python_type(self) -> type:
         return type(np.empty(()).sum)
-
-    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        return self.owner.call_method(tx, self.name, args, kwargs)
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.owner,)
-
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load(self.owner)
-        cg.load_attr(self.name)
 
 
 class ArrayIterator(IteratorVariable):
@@ -297,11 +284,12 @@ def apply(
     args = [arg.call_method(tx, "numpy", [], {}) if is_tensor else arg for arg, is_tensor in zip(args, tensors)]
 
     def on_twins(twins: Twins) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of the trial; tensors of the program are tensors there, too, in the memory of their twins."""
         given = [_twin(tx, twins, arg) for arg in args]
         given = [torch.from_numpy(twin) if is_tensor else twin for twin, is_tensor in zip(given, tensors)]
         return given, {key: _twin(tx, twins, value) for key, value in kwargs.items()}
 
-    expected, twins = tried(operation, on_twins)
+    expected, twins = try_on_twins(operation, on_twins)
     arrays = list(_arrays(tx, [*args, *kwargs.values()]))
     if not arrays and isinstance(expected, np.generic) and all(v.is_constant() for v in (*args, *kwargs.values())):
         return ConstantVariable(expected)
@@ -319,10 +307,11 @@ def rely_on_errors(tx: Tracer) -> None:
     settings: Any = np.geterr()
     if not set(settings.values()) <= {"warn", "ignore"}:
         unsupported("side-effect-call", name="np.seterr", value=settings)
-    tx.guard(guards.NumpyErrorsMatch(tuple(settings.items())))
+    tx.guard(NumpyErrorsMatch(tuple(settings.items())))
 
 
 def _arrays(tx: Tracer, values: Iterable[VariableTracker]) -> Iterable[NdarrayVariable]:
+    """The arrays among values, and in lists and tuples among them."""
     for value in values:
         if isinstance(value, NdarrayVariable):
             yield value
@@ -348,6 +337,7 @@ def _twin(tx: Tracer, twins: Twins, value: VariableTracker) -> Any:
 
 
 def _graph_arg(tx: Tracer, value: VariableTracker) -> Any:
+    """An argument as the node of the operation takes it."""
     if isinstance(value, NdarrayVariable):
         return value.tensor.node
     if isinstance(value, SymNodeVariable):
@@ -382,7 +372,9 @@ def _plain(value: VariableTracker) -> Any:
 
 
 class _Results:
-    """Makes the tracked results of an operation; breaks the graph if they differ from what NumPy gave for the twins."""
+    """Makes the tracked results of an operation; breaks the graph if they differ from what NumPy gave for the twins.
+
+    `seen` is what the operation gave on fakes, `expected` what NumPy gave; `arrays` are those among the arguments."""
 
     def __init__(self, tx: Tracer, operation: ArrayOperation, twins: Twins, arrays: list[NdarrayVariable]) -> None:
         self.tx = tx
@@ -415,9 +407,9 @@ class _Results:
         self._check(fake, expected)
         steps = [concrete(step) * expected.itemsize for step in fake.stride()]
         if expected.size and any(n > 1 and a != b for n, a, b in zip(expected.shape, steps, expected.strides)):
-            self._differs()
+            self._differs()  # strides of dims of size 1 mean nothing
         for owner, twin in self.twins.owners:
-            if twin is expected:
+            if twin is expected:  # NumPy returned this argument itself
                 return next(array for array in self.arrays if array.tensor.fake is owner)
             if expected.size and (_memory(fake) == _memory(owner)) is not np.may_share_memory(expected, twin):
                 self._differs()
@@ -434,5 +426,6 @@ class _Results:
 
 
 def _memory(fake: torch.Tensor) -> int:
+    """A number by which storages are told apart."""
     number: int = fake.untyped_storage()._cdata
     return number

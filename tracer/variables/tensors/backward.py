@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import torch
 
-from tracer import guards
 from tracer.graph.operations.gradients import (
     add_to_gradient,
     first_gradient,
@@ -22,8 +21,10 @@ from tracer.graph.operations.gradients import (
 )
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
+from tracer.guards.tensors import LeafMatch
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import DrawnTensorSource, GenericAttrSource
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.tensors import DrawnTensorSource
 from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.values.constant import NONE, boolean
 
@@ -46,8 +47,8 @@ def _refuse(name: str, why: str) -> NoReturn:
     unsupported("autograd-in-trace", name=f"{name}, {why},")
 
 
-def _need_leaves(tx: Tracer, name: str) -> list[TensorVariable]:
-    """The inputs that gradients may flow to. Breaks the graph if one of them is not a leaf."""
+def _require_leaves(tx: Tracer, name: str) -> list[TensorVariable]:
+    """The inputs that gradients may flow to, with a guard that each is a leaf. Breaks the graph if one of them is not."""
     if torch._C._are_functorch_transforms_active():
         _refuse(name, "under a transform of torch.func")
     if tx.output.world.fake_mode.met_wrapper:
@@ -57,7 +58,7 @@ def _need_leaves(tx: Tracer, name: str) -> list[TensorVariable]:
         if tensor.fake.requires_grad and tensor.source is not None:
             if not tensor.fake.is_leaf:
                 _refuse(name, f"where {tensor.source.name} was computed before")
-            tx.guard(guards.LeafMatch(tensor.source, True))
+            tx.guard(LeafMatch(tensor.source, True))
             leaves.append(tensor)
     return leaves
 
@@ -65,7 +66,7 @@ def _need_leaves(tx: Tracer, name: str) -> list[TensorVariable]:
 def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
     """torch.autograd.grad"""
     name = "torch.autograd.grad"
-    _need_leaves(tx, name)
+    _require_leaves(tx, name)
     given = [_tuple(tx, outputs), _tuple(tx, inputs), *args]
     for tensor in given[1].unpack(tx) if isinstance(given[1], TupleVariable) else given[1:2]:
         _refuse_hooks_of_leaf(tx, name, tensor, _HOOKS[:1])
@@ -76,6 +77,7 @@ def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *ar
 
 
 def _tuple(tx: Tracer, value: VariableTracker) -> VariableTracker:
+    """A tensor as it is, a sequence of tensors as a tuple."""
     return value if issubclass(value.python_type(), torch.Tensor) else TupleVariable(value.unpack(tx))
 
 
@@ -101,7 +103,7 @@ def backward(
     for leaf, gradient in zip(used, found):
         _accumulate(tx, leaf, gradient, differentiable)
     for tensor, gradient in zip(keeping, found[len(used) :]):
-        _keep(tx, tensor, gradient, differentiable)
+        _retain(tx, tensor, gradient, differentiable)
     _kept_on_the_way(tx)
     return NONE
 
@@ -133,7 +135,7 @@ def _kept_on_the_way(tx: Tracer) -> list[Any]:
 
 
 def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
-    _need_leaves(tx, "backward")
+    _require_leaves(tx, "backward")
     given = _tuple(tx, inputs)
     tensors: list[Any] = given.unpack(tx) if isinstance(given, TupleVariable) else [given]
     if not all(tensor.fake.is_leaf or tensor.is_made_parameter for tensor in tensors):
@@ -143,7 +145,7 @@ def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
 
 def _leaves(tx: Tracer) -> list[Any]:
     """All leaves that the region knows: inputs, and those that it made itself."""
-    leaves: list[Any] = _need_leaves(tx, "backward")
+    leaves: list[Any] = _require_leaves(tx, "backward")
     behind = {item.node for source, item in tx.output.inputs.items() if isinstance(source, DrawnTensorSource)}  # parameters
     for node in tx.output.graph.nodes:
         example = node.meta.get(EXAMPLE)
@@ -201,6 +203,7 @@ def is_leaf_outside(tx: Tracer, tensor: Any) -> bool:
 
 
 def _accumulate(tx: Tracer, leaf: Any, gradient: VariableTracker, differentiable: bool) -> None:
+    """Adds a gradient to the `grad` of a leaf. `differentiable`: it may be differentiated itself (`create_graph=True`)."""
     before: Any = leaf.get_attr(tx, "grad") if leaf.source is not None else tx.effects.attribute(leaf, "grad")
     if before is None or before.is_constant():
         first = first_gradient_with_history if differentiable else first_gradient
@@ -217,7 +220,8 @@ def _accumulate(tx: Tracer, leaf: Any, gradient: VariableTracker, differentiable
         before.call_method(tx, "add_", [gradient], {})
 
 
-def _keep(tx: Tracer, tensor: Any, gradient: VariableTracker, differentiable: bool) -> None:
+def _retain(tx: Tracer, tensor: Any, gradient: VariableTracker, differentiable: bool) -> None:
+    """Adds a gradient to the `grad` of a tensor that is no leaf and retains its gradient."""
     before = tx.effects.attribute(tensor, "grad")
     old = None if before is None or before.is_constant() else before.graph_arg()
     kept = tx.output.call_function(kept_gradient, (old, gradient.graph_arg(), differentiable), {})

@@ -19,7 +19,7 @@ from tracer.graph.fakes.exchanged_data import exchanged
 from tracer.graph.fakes.fake_tensors import concrete, is_symbolic
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
-from tracer.sources import DrawnTensorSource
+from tracer.sources.tensors import DrawnTensorSource
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

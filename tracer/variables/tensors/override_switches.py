@@ -20,9 +20,6 @@ class OverrideSwitchVariable(VariableTracker):
         self.level = level
         self._before: int | None = None
 
-    def python_type(self) -> type:
-        return self.cls
-
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("__enter__", "__exit__"):
             return tx.bound_builtin_method(self, name)

@@ -22,13 +22,13 @@ from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.slots import UNARY_DUNDER
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import NONE
-from tracer.variables.values.special_results import iterator_given, length_given
+from tracer.variables.values.special_results import checked_iterator, checked_length
 
 if TYPE_CHECKING:
     from torch import fx
 
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 DISABLED = torch._C._disabled_torch_function_impl
 _TORCH_CLASSES = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter, object)
@@ -277,11 +277,11 @@ class TensorSubclassVariable(TensorVariable):
 
     def length(self, tx: Tracer) -> VariableTracker:
         own = self.special(tx, "__len__")
-        return super().length(tx) if own is None else length_given(tx, own.call(tx, [], {}))
+        return super().length(tx) if own is None else checked_length(tx, own.call(tx, [], {}))
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         own = self.special(tx, "__iter__")
-        return super().iterate(tx) if own is None else iterator_given(tx, own.call(tx, [], {}))
+        return super().iterate(tx) if own is None else checked_iterator(tx, own.call(tx, [], {}))
 
     def truth(self, tx: Tracer) -> bool:
         self._refuse_own("__bool__")

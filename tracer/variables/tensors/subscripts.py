@@ -49,7 +49,7 @@ def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) ->
             whole = ConstantVariable(slice(None))
             view = view.get_item(tx, TupleVariable([whole] * dim + [item]))
             dim += 1
-        elif _is_ellipsis(item):
+        elif item.is_constant() and item.constant() is Ellipsis:
             dim += skipped
         elif _dims_used(item) == 0:
             view = view.call_method(tx, "unsqueeze", [at], {})
@@ -67,7 +67,3 @@ def _is_basic(item: VariableTracker) -> bool:
 
 def _dims_used(item: VariableTracker) -> int:
     return 0 if item.is_constant() and (item.constant() is None or item.constant() is Ellipsis) else 1
-
-
-def _is_ellipsis(item: VariableTracker) -> bool:
-    return item.is_constant() and item.constant() is Ellipsis

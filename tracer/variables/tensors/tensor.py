@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tracer import _C, config, guards, user_marks
+from tracer import _C, config, user_marks
 from tracer.errors import TraceAnew
 from tracer.graph.fakes.exchanged_data import is_exchanged_leaf
 from tracer.graph.fakes.fake_tensors import is_leaf, is_symbolic
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
+from tracer.guards.identity import BoolMatch
+from tracer.guards.tensors import LeafMatch
 from tracer.operators.facts import writes
 from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import VariableTracker, invoke
-from tracer.sources import GenericAttrSource, GradSource
+from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.reading import is_a
+from tracer.sources.tensors import GradSource
 from tracer.variables.containers.lists import SizeVariable, TupleVariable
 from tracer.variables.containers.sequence_base import SequenceVariable
 from tracer.variables.marked_calls import heed_marks
@@ -29,14 +32,14 @@ from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER
 from tracer.variables.tensors.subscripts import WHOLE, select_symbolic, subscript
 from tracer.variables.tensors.tensor_data import exchange_data, refuse_exchanged_leaf
 from tracer.variables.tensors.tensor_methods import tensor_method
-from tracer.variables.values.constant import ConstantVariable, boolean
+from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable, boolean
 from tracer.variables.values.symbolic import is_number
 
 if TYPE_CHECKING:
     from torch import fx
 
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
     from tracer.variables.tensors.backward import Retained
     from tracer.variables.tensors.created_leaves import HeldLeaf
 
@@ -61,9 +64,6 @@ class TensorVariable(VariableTracker):
         self.fake = fake
         self.source = source
         self.cls = cls
-
-    def python_type(self) -> type:
-        return self.cls
 
     def describe(self) -> str:
         return f"TensorVariable({self.node.name})"
@@ -368,7 +368,7 @@ def _refuse_retained_gradient(tx: Tracer, tensor: TensorVariable) -> None:
     if tensor.real(tx).retains_grad:
         unsupported("mutation-of-input", value="a tensor that retains its gradient")
     if tensor.source is not None:
-        tx.guard(guards.BoolMatch(GenericAttrSource(tensor.source, "retains_grad"), False))
+        tx.guard(BoolMatch(GenericAttrSource(tensor.source, "retains_grad"), False))
 
 
 def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
@@ -399,32 +399,11 @@ def _retaining(tensor: torch.Tensor) -> torch.Tensor:
 _C.never_trace(_retaining.__code__)
 
 
-class TensorMethodVariable(VariableTracker):
+class TensorMethodVariable(NamedMethodVariable):
     """A bound method of a tensor."""
-
-    def __init__(self, owner: TensorVariable, name: str) -> None:
-        self.owner = owner
-        self.name = name
 
     def python_type(self) -> type:
         return type(torch.Tensor.sum)
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "__self__":
-            return self.owner
-        if name == "__name__":
-            return ConstantVariable(self.name)
-        unsupported("unsupported-attribute", value=self.describe(), name=name)
-
-    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        return self.owner.call_method(tx, self.name, args, kwargs)
-
-    def children(self) -> tuple[VariableTracker, ...]:
-        return (self.owner,)
-
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load(self.owner)
-        cg.load_attr(self.name)
 
 
 # -- attributes that are more than metadata ------------------------------------------------------------------------------
@@ -446,7 +425,7 @@ def _grad_fn(tx: Tracer, self: TensorVariable) -> VariableTracker:
 
 def _is_leaf(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.source is not None and self.fake.requires_grad:
-        tx.guard(guards.LeafMatch(self.source, self.real(tx).is_leaf))
+        tx.guard(LeafMatch(self.source, self.real(tx).is_leaf))
     return ConstantVariable(self.fake.is_leaf or is_exchanged_leaf(self.fake))
 
 

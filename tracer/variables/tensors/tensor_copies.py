@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer import guards
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph_breaks import unsupported
+from tracer.guards.memory import FillsStorage, MemoryApart, fills_storage
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import GenericAttrSource
+from tracer.sources.attributes import GenericAttrSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.python_functions import as_written
 from tracer.variables.values.identities import IdVariable
@@ -58,8 +58,8 @@ def _fills_its_storage(tx: Tracer, tensor: TensorVariable) -> bool:
     if not holders:
         return bool(fake.storage_offset() == 0) and bool(fake.untyped_storage().nbytes() == fake.numel() * fake.itemsize)
     for item in holders:
-        if guards.fills_storage(item.real) and bool(item.fake.numel() == fake.numel()):
-            tx.guard(guards.FillsStorage(item.source))
+        if fills_storage(item.real) and bool(item.fake.numel() == fake.numel()):
+            tx.guard(FillsStorage(item.source))
             return True
     return False
 
@@ -86,4 +86,4 @@ def _rely_on_own_memory(tx: Tracer, tensor: TensorVariable, other: TensorVariabl
     found = [next((item.source for item in inputs if storage_of(item.fake) == each), None) for each in (mine, others)]
     sources = tuple([source for source in found if source is not None])
     if len(sources) == len(found):
-        tx.guard(guards.MemoryApart(sources, (1,), True))
+        tx.guard(MemoryApart(sources, (1,), True))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer import guards
 from tracer.graph.fakes.exchanged_data import data_for, exchanged, exchanged_at, is_exchanged_leaf
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
+from tracer.guards.tensors import LeafMatch
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -44,7 +44,7 @@ def _refuse_what_cannot_be_told(tx: Tracer, tensor: TensorVariable, data: torch.
     if before.requires_grad:
         alike = alike and before.shape == data.shape  # its gradient will have the size that it had before
         if tensor.source is not None:
-            tx.guard(guards.LeafMatch(tensor.source, tensor.real(tx).is_leaf))
+            tx.guard(LeafMatch(tensor.source, tensor.real(tx).is_leaf))
         elif leaf:
             alike = False
     if not alike:

@@ -16,7 +16,7 @@ from tracer.graph.fakes.wrapper_fakes import has_plain_metadata, overridden_meth
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup
 from tracer.protocol.variable import VariableTracker
-from tracer.sources import AttrSource
+from tracer.sources.attributes import AttrSource
 from tracer.sources.reading import is_a, raw_attr
 from tracer.variables.containers.lists import SequenceVariable
 from tracer.variables.tensors.overrides import TensorSubclassVariable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import fx
 
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 # Queries of metadata, and methods that become operations of the graph. Other methods that have a model break the graph.
 _METHODS = frozenset(

@@ -25,7 +25,7 @@ from tracer.variables.text import formatted, plain_form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 SCALARS = (int, float, bool, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 TORCH_CONSTANTS = (
@@ -270,32 +270,44 @@ class ConstantIterator(IteratorVariable):
             cg.call_object(iterator_at, functools.partial(cg.load, self.instance), lambda: cg.load_const(self.position))
 
 
-class ConstantMethodVariable(VariableTracker):
-    """A bound method of a constant, such as `", ".join`."""
+class NamedMethodVariable(VariableTracker):
+    """A method of a built-in type, bound to a tracked value, which models it under its name."""
 
-    def __init__(self, owner: ConstantVariable, name: str) -> None:
+    def __init__(self, owner: VariableTracker, name: str, source: Source | None = None) -> None:
         self.owner = owner
         self.name = name
+        self.source = source
 
-    def python_type(self) -> type:
-        return type(getattr(self.owner.value, self.name))
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name == "__self__":
             return self.owner
-        if name in ("__name__", "__qualname__", "__doc__"):
-            return ConstantVariable(getattr(getattr(self.owner.value, self.name), name))
+        if name == "__name__":
+            return ConstantVariable(self.name)
         return super().get_attr(tx, name)
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return self.owner.call_method(tx, self.name, args, kwargs)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load_const(self.owner.value)
+        cg.load(self.owner)
         cg.load_attr(self.name)
+
+
+class ConstantMethodVariable(NamedMethodVariable):
+    """A bound method of a constant, such as `", ".join`."""
+
+    owner: ConstantVariable
+
+    def python_type(self) -> type:
+        return type(getattr(self.owner.value, self.name))
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__", "__doc__"):
+            return ConstantVariable(getattr(getattr(self.owner.value, self.name), name))
+        return super().get_attr(tx, name)
 
 
 def _lookup(cls: type, name: str) -> Any:

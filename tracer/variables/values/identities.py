@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer import guards
 from tracer.graph_breaks import unsupported
-from tracer.guards.constants import same_constant
+from tracer.guards.constants import LIBRARY_VALUES, same_constant
+from tracer.guards.identity import Distinct, IdMatch, SameObject
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import boolean
 
@@ -34,7 +34,7 @@ def might_be_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> b
 
 
 COPIED = (int, float, complex, str, bytes, tuple, frozenset, range, slice, torch.device,
-          *guards.LIBRARY_VALUES)  # equal values need not be one object  # fmt: skip
+          *LIBRARY_VALUES)  # equal values need not be one object  # fmt: skip
 
 
 def constants_are_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
@@ -48,13 +48,13 @@ def constants_are_one(tx: Tracer, left: VariableTracker, right: VariableTracker)
         return True
     if left.source is not None and right.source is not None:
         sources = left.source, right.source
-        tx.guard(guards.SameObject(*sources) if mine is theirs else guards.Distinct(sources))
+        tx.guard(SameObject(*sources) if mine is theirs else Distinct(sources))
         return mine is theirs
     if mine is not theirs:
         unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
     source = left.source or right.source
     if source is not None:
-        tx.guard(guards.IdMatch(source, mine))
+        tx.guard(IdMatch(source, mine))
     return True
 
 
@@ -138,7 +138,7 @@ class IdVariable(VariableTracker):
         obj = self.value.real(tx) if hasattr(self.value, "real") else self.key.object
         if isinstance(obj, (VariableTracker, tuple)):
             unsupported("identity-of-a-value", left=self.describe(), right="a number")
-        tx.guard(guards.IdMatch(self.value.source, obj))
+        tx.guard(IdMatch(self.value.source, obj))
         return id(obj)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
@@ -149,15 +149,15 @@ class IdVariable(VariableTracker):
 
 def refuse_unknown(hashed: Any, entries: Iterable[Any]) -> None:
     """Breaks the graph if a key and an entry are an id and another int: whether they are equal is known only at run time."""
-    if type(hashed) in (Identity, int, tuple) and any(_open(hashed, key) for key in entries):
+    if type(hashed) in (Identity, int, tuple) and any(_may_be_equal(hashed, key) for key in entries):
         unsupported("unhashable-in-trace", value="id(...) among other numbers")
 
 
-def _open(one: Any, other: Any) -> bool:
-    """Whether it is unknown if two keys are equal, because one has an id where the other has a number."""
+def _may_be_equal(one: Any, other: Any) -> bool:
+    """Whether it depends on addresses in memory if two keys are equal: one is an id, the other a number."""
     first, second = type(one), type(other)
     if first is second is tuple:
-        return len(one) == len(other) and any(map(_open, one, other))
+        return len(one) == len(other) and any(map(_may_be_equal, one, other))
     return (first is Identity and _is_int(other)) or (second is Identity and _is_int(one))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 
-def iterator_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
+def checked_iterator(tx: Tracer, answer: VariableTracker) -> VariableTracker:
     """Checks that the result of `__iter__` has `__next__`, as CPython does: calling the empty slot would crash it."""
     kind = answer.python_type()
     if not defines(kind, "__next__"):
@@ -23,7 +23,7 @@ def iterator_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
     return answer
 
 
-def is_found(tx: Tracer, container: VariableTracker, item: VariableTracker) -> VariableTracker:
+def contains_by_iteration(tx: Tracer, container: VariableTracker, item: VariableTracker) -> VariableTracker:
     """`item in container`, for a class without `__contains__`. As in CPython, a TypeError of `iter` is replaced by another."""
     try:
         iterator = container.iterate(tx)
@@ -37,22 +37,22 @@ def is_found(tx: Tracer, container: VariableTracker, item: VariableTracker) -> V
     return boolean(False)
 
 
-def truth_given(tx: Tracer, answer: VariableTracker) -> bool:
-    """Checks the result of `__bool__`."""
+def checked_truth(tx: Tracer, answer: VariableTracker) -> bool:
+    """Checks the result of `__bool__` and returns the truth of it."""
     if answer.python_type() is not bool:
         tx.raise_error(TypeError, f"__bool__ should return bool, returned {type_name(answer.python_type())}")
     return answer.truth(tx)
 
 
-def int_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
-    """Checks the result of `__index__`."""
+def checked_index(tx: Tracer, answer: VariableTracker) -> VariableTracker:
+    """Checks the result of `__index__` and returns it."""
     kind = answer.python_type()
     if not issubclass(kind, int):
         tx.raise_error(TypeError, f"__index__ returned non-int (type {type_name(kind)})")
     return answer
 
 
-def length_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
+def checked_length(tx: Tracer, answer: VariableTracker) -> VariableTracker:
     """Checks the result of `__len__` and returns what `len` makes of it."""
     kind = answer.python_type()
     if not defines(kind, "__index__"):
@@ -60,7 +60,7 @@ def length_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
     if not isinstance(answer, SymNodeVariable) and not (answer.is_constant() and isinstance(answer.constant(), int)):
         if issubclass(kind, int):
             unsupported("unsupported-builtin", function=f"len that is {answer.describe()}")
-        answer = int_given(tx, answer.call_method(tx, "__index__", [], {}))
+        answer = checked_index(tx, answer.call_method(tx, "__index__", [], {}))
     if answer.is_constant():
         answer = ConstantVariable(int(answer.constant()))
     if tx.compare("<", answer, ZERO).truth(tx):

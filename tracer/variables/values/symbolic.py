@@ -14,13 +14,13 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.slots import BINARY, COMPARE, UNARY
-from tracer.variables.values.constant import ONE, ZERO, ConstantVariable, boolean, is_left_to, plain_value
+from tracer.variables.values.constant import ONE, ZERO, ConstantVariable, NamedMethodVariable, boolean, is_left_to, plain_value
 
 if TYPE_CHECKING:
     from torch import fx
 
     from tracer.protocol.tracer import Tracer, ValueCodegen
-    from tracer.sources import Source
+    from tracer.sources.base import Source
 
 _PYTHON_TYPE = {torch.SymInt: int, torch.SymBool: bool, torch.SymFloat: float}
 
@@ -60,7 +60,7 @@ class SymNodeVariable(VariableTracker):
         pair = (other, self) if reflected else (self, other)
         _assume_defined(tx, op, *pair)
         if op == "^" and all(number.python_type() is bool for number in pair):
-            return _either(tx, *pair)
+            return _xor_of_bools(tx, *pair)
         return apply(tx, BINARY[op], *pair)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
@@ -105,7 +105,7 @@ class SymNodeVariable(VariableTracker):
         if name == "real":
             return self
         if defines(self.python_type(), name):
-            return SymMethodVariable(self, name)
+            return NamedMethodVariable(self, name)
         tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
 
     def call_method(
@@ -140,17 +140,6 @@ class SymNodeVariable(VariableTracker):
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_graph_output(self)
-
-
-class SymMethodVariable(VariableTracker):
-    """A bound method of a symbolic number."""
-
-    def __init__(self, owner: SymNodeVariable, name: str) -> None:
-        self.owner = owner
-        self.name = name
-
-    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        return self.owner.call_method(tx, self.name, args, kwargs)
 
 
 def is_number(value: VariableTracker) -> bool:
@@ -193,7 +182,7 @@ def _inverted(tx: Tracer, number: SymNodeVariable) -> VariableTracker:
     return apply(tx, operator.sub, apply(tx, operator.neg, integer), ONE)
 
 
-def _either(tx: Tracer, a: VariableTracker, b: VariableTracker) -> VariableTracker:
+def _xor_of_bools(tx: Tracer, a: VariableTracker, b: VariableTracker) -> VariableTracker:
     """a ^ b of bools"""
     both = apply(tx, operator.and_, a, b)
     return apply(tx, operator.and_, apply(tx, operator.or_, a, b), apply(tx, torch.sym_not, both))

@@ -1,0 +1,57 @@
+"""Ways in which servers build a batch: each gives tensors of the same numbers that lie differently in memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+MOST_ROWS, MOST_STEPS = 16, 24
+Builder = Callable[[list[torch.Tensor]], torch.Tensor]
+
+_buffer = torch.zeros(MOST_ROWS, MOST_STEPS, dtype=torch.int64)
+_array = np.zeros((MOST_ROWS, MOST_STEPS), dtype=np.int64)
+
+
+def _in_buffer(rows: list[torch.Tensor]) -> torch.Tensor:
+    view = _buffer[: len(rows), : len(rows[0])]
+    return view.copy_(torch.stack(rows))
+
+
+def _in_array(rows: list[torch.Tensor]) -> torch.Tensor:
+    view = _array[: len(rows), : len(rows[0])]
+    view[...] = torch.stack(rows).numpy()
+    return torch.from_numpy(view)
+
+
+def _from_loader(rows: list[torch.Tensor]) -> torch.Tensor:
+    batch: torch.Tensor = next(iter(DataLoader(rows, batch_size=len(rows))))
+    return batch
+
+
+BUILDERS: dict[str, Builder] = {
+    "new tensor": lambda rows: torch.tensor([row.tolist() for row in rows]),
+    "slice of a buffer": _in_buffer,
+    "slice of an array": _in_array,
+    "slice of a wider tensor": lambda rows: torch.nn.functional.pad(torch.stack(rows), (0, len(rows)))[:, : len(rows[0])],
+    "pad_sequence": lambda rows: pad_sequence(rows, batch_first=True),
+    "pad_sequence(...).T": lambda rows: pad_sequence(rows).T,
+    "stack": torch.stack,
+    "stack along the other dim, transposed": lambda rows: torch.stack(rows, 1).transpose(0, 1),
+    "cat": lambda rows: torch.cat([row[None] for row in rows]),
+    "expand": lambda rows: rows[0].expand(len(rows), -1),
+    "last step": lambda rows: torch.stack(rows)[:, -1:],
+    "from a DataLoader": _from_loader,
+}
+
+
+def requests(build: Builder, count: int, seed: int = 0) -> Iterator[torch.Tensor]:
+    """Batches of varied sizes, of token ids."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        rows, steps = chance.randint(2, MOST_ROWS), chance.randint(3, MOST_STEPS)
+        yield build([torch.tensor([chance.randint(1, 99) for _ in range(steps)]) for _ in range(rows)])

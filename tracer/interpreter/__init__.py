@@ -1,0 +1,1 @@
+"""The symbolic interpreter: translator, opcode handlers, calls, and CPython's object model."""
