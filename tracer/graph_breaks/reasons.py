@@ -77,16 +77,26 @@ def unsupported(
     calls_instead: tuple[Any, Any] | None = None,
     relies_on: tuple[Any, ...] = (),
     break_step: int | None = None,
+    undecided: Any = None,
     **details: Any,
 ) -> NoReturn:
     """Raises `Unsupported`. The loop that steps through the frame adds the user's stack with `error.at(stack)`.
 
     `calls_instead`: (function, other). The output code calls `other` in place of the function, which looks at its callers: some
     of them have no frame there. `relies_on`: guards under which the graph breaks; a call for which one fails may need no break.
-    `break_step`: the step at which to break, if it is not the current one.
+    `break_step`: the step at which to break, if it is not the current one. `undecided`: the condition on sizes, of SymPy, that could
+    not be decided.
     """
     error = _ERRORS.get(reason_id, Unsupported)
-    raise error(reason(reason_id), details, calls_instead=calls_instead, relies_on=relies_on, break_step=break_step) from cause
+    made = error(
+        reason(reason_id),
+        details,
+        calls_instead=calls_instead,
+        relies_on=relies_on,
+        break_step=break_step,
+        undecided=undecided,
+    )
+    raise made from cause
 
 
 def markdown() -> str:
