@@ -14,7 +14,7 @@ import torch
 
 from shapes import known, solver
 from shapes.conversion import NotAnExpression
-from shapes.printing import python_source
+from shapes.printing import relation_source
 from shapes.relations import BoolExpr
 from tracer.errors import Unsupported
 from tracer.sources.written import argument_as_written, as_written
@@ -54,7 +54,7 @@ class Question:
             here = {size: value for size, value in self.here.items() if size in names}
             found = solver.weakest_assumption(self.asked, self.facts, here) if here else None
             if found is not None:
-                yield f"torch._check({python_source(found.condition, names)}) before {place} decides it"
+                yield f"torch._check({relation_source(found.condition, names)}) before {place} decides it"
 
 
 def question_of(trace: Trace, error: Unsupported, begins: bool) -> Question | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import sympy
+
 from shapes import solver
-from shapes.domain import Domain, Point, show
-from shapes.printing import python_source
+from shapes.domain import Domain, Point
+from shapes.printing import relation_source
 from shapes.regions import Condition, Region
 from tracer.sources.written import argument_as_written
 
@@ -37,8 +39,22 @@ def dividing_assumption(domain: Domain, condition: Condition, example: Point) ->
         if text is not None:
             names[each.symbol] = text
     named = found.condition.free_symbols <= set(names)
-    check = f"torch._check({python_source(found.condition, names)})" if named else ""
-    return Assumption(show(found.condition), check, condition.where)
+    check = f"torch._check({relation_source(found.condition, names)})" if named else ""
+    return Assumption(_clause(domain, found.condition), check, condition.where)
+
+
+def _clause(domain: Domain, condition: Any) -> str:
+    """A condition as a clause of the spec; bounds of one size are given together, to take the place of those that it has."""
+    bounded = next((each for each in domain.variables if condition.free_symbols == {each.symbol}), None)
+    if bounded is not None and isinstance(condition, (sympy.Le, sympy.Ge)) and condition.lhs == bounded.symbol:
+        low, high = bounded.min, bounded.max
+        if isinstance(condition, sympy.Ge):
+            low = max(low, int(condition.rhs))
+        else:
+            high = int(condition.rhs) if high is None else min(high, int(condition.rhs))
+        step = "" if bounded.multiple_of == 1 else f" by {bounded.multiple_of}"
+        return f"{bounded.name} in {low}..{'' if high is None else high}{step}"
+    return relation_source(condition, {each.symbol: each.name for each in domain.variables})
 
 
 def dividing_assumptions(domain: Domain, region: Region, example: Point) -> list[Assumption]:
