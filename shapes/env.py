@@ -304,7 +304,8 @@ class ShapeEnv:
         return self.facts.decide(self.boolean(expr))
 
     def prove(self, condition: BoolExpr) -> bool | None:
-        """Whether all facts together decide a condition that depends on data, as z3 finds; None if they do not. Takes milliseconds."""
+        """Whether all facts together decide a condition that depends on data, as z3 finds; None if they do not. Takes
+        milliseconds."""
         if self._unproved.get(condition) == self.facts.version:
             return None
         answer = known.decided_by_proof(self, condition)

@@ -1,7 +1,7 @@
 """What a trace knows of its symbols, as conditions for the solver.
 
-`Facts.decide` answers by bounds and by one fact at a time, since it is asked with each operation. Where a condition depends on data and
-that does not decide it, the graph would break, and z3 is asked about all facts together.
+`Facts.decide` answers by bounds and by one fact at a time, since it is asked with each operation. Where a condition depends on
+data and that does not decide it, the graph would break, and z3 is asked about all facts together.
 """
 
 from __future__ import annotations

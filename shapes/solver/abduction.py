@@ -1,8 +1,8 @@
 """The weakest assumption on known sizes that decides a condition, found among templates.
 
-A condition such as `u0 <= s1`, where `u0` depends on data and lies in `0 <= u0 <= s0`, holds for some data and not for others. With
-`s0 <= s1` it holds for all. An assumption is a relation of at most three sizes; it has to hold in the call at hand. Weakest means: every
-other template that decides the condition implies it.
+A condition such as `u0 <= s1`, where `u0` depends on data and lies in `0 <= u0 <= s0`, holds for some data and not for others.
+With `s0 <= s1` it holds for all. An assumption is a relation of at most three sizes; it has to hold in the call at hand. Weakest
+means: every other template that decides the condition implies it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,11 @@ class Assumption(NamedTuple):
     decides: bool
 
 
-def weakest_assumption(
-    asked: Any, facts: Sequence[Any], here: Mapping[Symbol, int], *, steps: int = STEPS
-) -> Assumption | None:
+def weakest_assumption(asked: Any, facts: Sequence[Any], here: Mapping[Symbol, int], *, steps: int = STEPS) -> Assumption | None:
     """The weakest assumption that decides `asked`, given the facts; None if there is none, or it is not known.
 
-    `here`: the sizes that it may speak of, each with its value in the call at hand. What is spent of z3's steps counts for no budget
-    from outside.
+    `here`: the sizes that it may speak of, each with its value in the call at hand. What is spent of z3's steps counts for no
+    budget from outside.
 
     ```python
     u, n, c = sympy.symbols("u n c", integer=True)
@@ -145,7 +143,8 @@ class _Search:
             yield from (sympy.Eq(PythonMod(a, b), 0) for b in self.here if b is not a)
 
     def _without_data(self) -> Iterator[Any]:
-        """What was asked, with each value that depends on data replaced by its bounds: exact where it grows, or falls, with it."""
+        """What was asked, with each value that depends on data replaced by its bounds: exact where it grows, or falls, with
+        it."""
         unknown = sorted(self.goal.free_symbols - set(self.here), key=lambda s: s.name)
         choices = [list(itertools.islice(dict.fromkeys(self._bounds(s)), 4)) for s in unknown]
         for values in itertools.islice(itertools.product(*choices), 16):

@@ -1,7 +1,7 @@
 """Programs with a branch that their spec leaves open, each with the assumption on sizes that decides it; None where none does.
 
-They were written after kinds of programs that people report of torch.compile and torch.export: masks and `nonzero` compared with a
-capacity, detections that are truncated, tokens routed to experts, padding, buckets, reshapes whose parts have to fit.
+They were written after kinds of programs that people report of torch.compile and torch.export: masks and `nonzero` compared with
+a capacity, detections that are truncated, tokens routed to experts, padding, buckets, reshapes whose parts have to fit.
 """
 
 from __future__ import annotations
@@ -167,7 +167,13 @@ def places_of_where(x, buffer):
     return where + 1 if where.shape[0] <= buffer.shape[0] else where
 
 
-@case("tokens: A, _; experts: B, _", lambda A, B: (torch.randn(A, 4), torch.randn(B, 4)), "tokens.shape[0] <= 2*experts.shape[0]", A=3, B=4)
+@case(
+    "tokens: A, _; experts: B, _",
+    lambda A, B: (torch.randn(A, 4), torch.randn(B, 4)),
+    "tokens.shape[0] <= 2*experts.shape[0]",
+    A=3,
+    B=4,
+)
 def tokens_of_an_expert_within_its_capacity(tokens, experts):
     mine = tokens[tokens[:, 0] > 0]
     capacity = 2 * experts.shape[0]
@@ -221,7 +227,13 @@ def the_input_goes_by_its_own_name_no_more(x, buffer):
     return x.sum()
 
 
-@case("batch['ids']: A; batch['room']: B", lambda A, B: ({"ids": torch.randn(A), "room": torch.randn(B)},), "batch['ids'].shape[0] <= batch['room'].shape[0]", A=3, B=8)
+@case(
+    "batch['ids']: A; batch['room']: B",
+    lambda A, B: ({"ids": torch.randn(A), "room": torch.randn(B)},),
+    "batch['ids'].shape[0] <= batch['room'].shape[0]",
+    A=3,
+    B=8,
+)
 def sizes_inside_a_dict(batch):
     kept = batch["ids"][batch["ids"] > 0]
     if kept.shape[0] <= batch["room"].shape[0]:

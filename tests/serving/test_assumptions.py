@@ -50,11 +50,11 @@ def pasted(case, check, line):
 
 
 def first_line(case):
-    return case.fn.__code__.co_firstlineno + next(
-        number
-        for number, line in enumerate(_SOURCE[case.fn.__code__.co_firstlineno - 1 :])
-        if line.startswith("def ")
-    ) + 1
+    return (
+        case.fn.__code__.co_firstlineno
+        + next(number for number, line in enumerate(_SOURCE[case.fn.__code__.co_firstlineno - 1 :]) if line.startswith("def "))
+        + 1
+    )
 
 
 def answer_for_break(case):

@@ -84,8 +84,8 @@ def unsupported(
 
     `calls_instead`: (function, other). The output code calls `other` in place of the function, which looks at its callers: some
     of them have no frame there. `relies_on`: guards under which the graph breaks; a call for which one fails may need no break.
-    `break_step`: the step at which to break, if it is not the current one. `undecided`: the condition on sizes, of SymPy, that could
-    not be decided.
+    `break_step`: the step at which to break, if it is not the current one. `undecided`: the condition on sizes, of SymPy, that
+    could not be decided.
     """
     error = _ERRORS.get(reason_id, Unsupported)
     made = error(

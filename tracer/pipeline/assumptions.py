@@ -1,7 +1,8 @@
 """What a user could assume of sizes so that a graph does not break: `torch._check(x.shape[0] <= buffer.shape[0])`.
 
-A branch on a size that data decide breaks the graph. Where a relation of the declared sizes would decide it, `shapes.solver` finds the
-weakest one. It is written with the names that the frame has at the user's line, innermost frame first, to be pasted there.
+A branch on a size that data decide breaks the graph. Where a relation of the declared sizes would decide it, `shapes.solver`
+finds the weakest one. It is written with the names that the frame has at the user's line, innermost frame first, to be pasted
+there.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class Question:
 
 
 def question_of(trace: Trace, error: Unsupported, begins: bool) -> Question | None:
-    """What could be assumed about the condition for which the graph breaks. `begins`: whether the root frame is that of a function
-    of the user's from its first line on."""
+    """What could be assumed about the condition for which the graph breaks. `begins`: whether the root frame is that of a
+    function of the user's from its first line on."""
     env = trace.output.world.env
     if error.undecided is None or trace.frame is None:
         return None

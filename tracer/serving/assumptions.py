@@ -1,4 +1,5 @@
-"""What a user could assume of sizes so that a program has fewer regions: the weakest relations under which the example's is alone."""
+"""What a user could assume of sizes so that a program has fewer regions: the weakest relations under which the example's is
+alone."""
 
 from __future__ import annotations
 

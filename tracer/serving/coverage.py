@@ -341,7 +341,17 @@ class _Search:
         probes = probes_of([each for each in entries if _covers(each)], self.calls) if status == "certified" else ()
         return self.kept(
             Coverage(
-                self.domain, status, entries, witness, reason, seconds, probes, self.name, self.facts, self.spec, self.calls.example
+                self.domain,
+                status,
+                entries,
+                witness,
+                reason,
+                seconds,
+                probes,
+                self.name,
+                self.facts,
+                self.spec,
+                self.calls.example,
             )
         )
 

@@ -119,8 +119,8 @@ def _check_is_size(tx: Tracer, number: Value, message: Value = NONE, *, max: Val
 
 
 def assume(tx: Tracer, cond: Value, error: type[Exception] | None = None, message: Value = NONE) -> None:
-    """Assumes a condition from here on. If it does not hold, this raises `error`, as torch does; without one the graph breaks, and
-    CPython raises it. If it depends on data, it is checked at run time."""
+    """Assumes a condition from here on. If it does not hold, this raises `error`, as torch does; without one the graph breaks,
+    and CPython raises it. If it depends on data, it is checked at run time."""
     if isinstance(cond, TensorVariable):
         unsupported("data-dependent-branch", value=cond.describe())
     if isinstance(cond, SymNodeVariable) and cond.depends_on_data():
