@@ -3,8 +3,8 @@ run.
 
 The tokens of a step lie flat in one tensor, whatever request they are of: the prompts of those that were just admitted, and one
 token of each of the others. Keys and values lie in blocks of a shared cache, and a table says which blocks are whose. Attention
-is an operator of its own, which writes the cache. All steps are one graph, certified for each number of tokens, requests and
-blocks that may come.
+is an operator of its own, which writes the cache. Three graphs serve all steps (one request and one token are cases of their
+own), certified for each number of tokens, requests and blocks that may come.
 
     python docs/examples/continuous_batching.py
 """
