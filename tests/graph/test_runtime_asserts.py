@@ -260,6 +260,14 @@ def runs(x, y):
     return torch.unique_consecutive(x)
 
 
+def runs_of_rows(x, y):
+    return torch.unique_consecutive(torch.stack([x, x], 1), dim=0)
+
+
+def runs_of_columns(x, y):
+    return torch.unique_consecutive(torch.stack([x, x]), dim=1).T
+
+
 BOUNDS = {
     kept_by_a_mask: (lambda n, m: n, False),
     places: (lambda n, m: n, False),
@@ -268,6 +276,8 @@ BOUNDS = {
     distinct: (lambda n, m: n, True),
     distinct_rows: (lambda n, m: n, True),
     runs: (lambda n, m: n, True),
+    runs_of_rows: (lambda n, m: n, True),
+    runs_of_columns: (lambda n, m: n, True),
 }
 
 

@@ -15,15 +15,13 @@ if TYPE_CHECKING:
 
 aten = torch.ops.aten
 
-# operator -> whether the size is at least one where there is an element
-_COUNTS_ELEMENTS = {
-    aten.nonzero.default: False,
-    aten.masked_select.default: False,
-    aten._unique.default: True,
-    aten._unique2.default: True,
-    aten.unique_consecutive.default: True,
+_COUNTS_ELEMENTS = {aten.nonzero.default, aten.masked_select.default, aten._unique.default, aten._unique2.default}
+_COUNTS_SLICES = {  # operator -> the position of its dim; without one, elements are counted
+    aten.unique_dim.default: 1,
+    aten.unique_dim_consecutive.default: 1,
+    aten.unique_consecutive.default: 3,
 }
-_COUNTS_SLICES = {aten.unique_dim.default, aten.unique_dim_consecutive.default}
+_MAY_BE_NONE = {aten.nonzero.default, aten.masked_select.default}  # the others find one if there is one
 
 
 def bound_sizes_of_data(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
@@ -31,18 +29,17 @@ def bound_sizes_of_data(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: 
     if func not in _COUNTS_ELEMENTS and func not in _COUNTS_SLICES:
         return
     made, input = result[0] if isinstance(result, tuple) else result, args[0]
-    dim = 0
-    if func in _COUNTS_SLICES:
-        dim = args[1] if len(args) > 1 else kwargs["dim"]
+    dim = _argument(args, kwargs, _COUNTS_SLICES[func], "dim") if func in _COUNTS_SLICES else None
+    if dim is not None:
         most = input.shape[dim]
     elif func is aten.masked_select.default:
-        mask = args[1] if len(args) > 1 else kwargs["mask"]
+        mask = _argument(args, kwargs, 1, "mask")
         most = torch.empty_like(input, dtype=torch.bool).logical_and(mask).numel()
     else:
         most = input.numel()
-    size = made.shape[dim]
+    size = made.shape[dim or 0]
     if isinstance(size, torch.SymInt) and not size.node.has_hint():
-        _state(mode, size.node.value, most, func in _COUNTS_SLICES or _COUNTS_ELEMENTS[func])
+        _state(mode, size.node.value, most, func not in _MAY_BE_NONE)
 
 
 def _state(mode: FakeMode, size: Any, most: Any, some: bool) -> None:
@@ -51,3 +48,7 @@ def _state(mode: FakeMode, size: Any, most: Any, some: bool) -> None:
     env.trust(env.algebra.relation("le", size, largest))
     if some:
         env.trust(env.algebra.relation("ge", size, env.algebra.minimum(largest, env.algebra.one)))
+
+
+def _argument(args: Sequence[Any], kwargs: Mapping[str, Any], position: int, name: str) -> Any:
+    return args[position] if len(args) > position else kwargs.get(name)
