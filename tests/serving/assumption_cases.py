@@ -161,12 +161,6 @@ def runs_of_equal_values(x, buffer):
     return counts
 
 
-@case("x: A; buffer: B", two, "x.shape[0] <= buffer.shape[0]", A=3, B=8)
-def places_of_where(x, buffer):
-    (where,) = torch.where(x > 0)
-    return where + 1 if where.shape[0] <= buffer.shape[0] else where
-
-
 @case(
     "tokens: A, _; experts: B, _",
     lambda A, B: (torch.randn(A, 4), torch.randn(B, 4)),
@@ -238,6 +232,20 @@ def sizes_inside_a_dict(batch):
     kept = batch["ids"][batch["ids"] > 0]
     if kept.shape[0] <= batch["room"].shape[0]:
         return kept * 2
+    return kept
+
+
+class _WithBuffer(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("room", torch.ones(size))
+
+
+@case("x: A; model.room: B", lambda A, B: (_WithBuffer(B), torch.randn(A)), "x.shape[0] <= model.room.shape[0]", A=3, B=8)
+def a_buffer_of_a_module(model, x):
+    kept = x[x > 0]
+    if kept.shape[0] <= model.room.shape[0]:
+        return kept + 1
     return kept
 
 

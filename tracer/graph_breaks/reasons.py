@@ -108,9 +108,9 @@ def markdown() -> str:
         "`tracer.exc.Unsupported`. `TRACER_LOGS=graph_breaks` shows each break with your stack, and `tracer.explain`",
         "counts them.\n",
         "Where data leave a branch open that a relation of declared sizes would decide, the text has the weakest such",
-        "relation, as a line to paste: `Assumption: torch._check(x.shape[0] <= buffer.shape[0]) before script.py:7 in fn decides it`. With it",
-        "the graph is whole, and calls for which it does not hold raise. `error.assumption` is the same; it is empty where no",
-        "relation of at most three sizes decides. [serving.md](serving.md#assume) has an example.\n",
+        "relation, as a line to paste: `Assumption: torch._check(x.shape[0] <= y.shape[0]) before script.py:7 in fn decides it`.",
+        "With it the graph is whole, and calls for which it does not hold raise. `error.assumption` is the same; it is empty",
+        "where no relation of at most three sizes decides. [serving.md](serving.md#assume) has an example.\n",
         "This page is generated from `tracer/graph_breaks/catalogue.py`.\n",
     ]
     for key, heading in _topics.items():

@@ -75,11 +75,16 @@ def question_of(trace: Trace, error: Unsupported, begins: bool) -> Question | No
     here = {s.sympy: s.hint for s in env.symbols() if s.sympy in connected and s.hint is not None}
     open_frames = trace.frame.frames()
     frames: list[tuple[object, Names]] = [
-        (frame.location(), _names(trace, frame, env)) for frame in reversed(open_frames) if not frame.is_polyfill
+        (frame.location(), _names(trace, frame, env)) for frame in reversed(open_frames) if _has_lines(frame)
     ]
-    if begins:
+    if begins and _has_lines(open_frames[0]):
         frames.append((f"the first line of {open_frames[0].code.co_name}", _names_of_arguments(env)))
     return Question(asked.sympy, facts, here, frames) if here else None
+
+
+def _has_lines(frame: InstructionTranslator) -> bool:
+    """Whether a line can be pasted there: not into a lambda or a comprehension."""
+    return not frame.is_polyfill and frame.code.co_name not in ("<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 def _names(trace: Trace, frame: InstructionTranslator, env: ShapeEnv) -> Names:

@@ -6,6 +6,7 @@ import re
 
 _ARGUMENT = re.compile(r"L\['([^\W\d]\w*)'\]")
 _SIZE = re.compile(r"\.size\(\)(\[\d+\])$")
+_OF_MODULE = re.compile(r"\._(?:buffers|parameters|modules)\['([^\W\d]\w*)'\]")
 _READABLE = re.compile(r"[^\W\d]\w*(\.\w+(\(\))?|\[(-?\d+|'[^']*')\])*")
 
 
@@ -16,7 +17,7 @@ def as_written(name: str, steps: str) -> str | None:
     assert as_written("batch", "['ids'].size()[1]") == "batch['ids'].shape[1]"
     ```
     """
-    text = _SIZE.sub(r".shape\1", name + steps)
+    text = _OF_MODULE.sub(r".\1", _SIZE.sub(r".shape\1", name + steps))
     return text if _READABLE.fullmatch(text) else None
 
 
