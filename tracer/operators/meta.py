@@ -19,6 +19,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, _BypassDispatchCache
 
 from tracer.operators.asked_strides import is_written_in_line
+from tracer.operators.data_sizes import bound_sizes_of_data
 from tracer.operators.facts import facts_of, leaves
 from tracer.operators.free_strides import laid_out_by_order, with_contiguous_operands
 from tracer.operators.layout import all_same
@@ -90,7 +91,7 @@ def operator_result(mode: FakeMode, func: Any, types: Sequence[type], args: Sequ
     try:
         key = CallKey(mode, func, args, kwargs)
     except NotCacheable:
-        return with_real_strides(mode, func, args, kwargs, mode._dispatch_impl(func, types, args, kwargs))
+        return with_real_strides(mode, func, args, kwargs, _by_torch(mode, func, types, args, kwargs))
     cache = mode.torch_env.fake_tensor_cache if key.symbols else mode.cache_of_static_sizes
     parts = tuple(key.parts)
     known = cache.get(parts)
@@ -124,11 +125,17 @@ def _computed(
             return result
     before = list(_sizes_of_out(func, kwargs))
     with _kernel_unasked(mode, func, args, kwargs):
-        result = mode._dispatch_impl(func, types, plain, kwargs)
+        result = _by_torch(mode, func, types, plain, kwargs)
     _check_layout_of_out(before, args)
     if plain is not args:
         return laid_out_by_order(mode, func, args, result)
     return with_real_strides(mode, func, args, kwargs, result)
+
+
+def _by_torch(mode: FakeMode, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    result = mode._dispatch_impl(func, types, args, kwargs)
+    bound_sizes_of_data(mode, func, args, kwargs, result)
+    return result
 
 
 def _kernel_unasked(

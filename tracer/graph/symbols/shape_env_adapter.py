@@ -132,6 +132,9 @@ class TorchShapeEnv:
         except DataDependent as error:
             if fallback is not None:
                 return fallback
+            proved = self.env.prove(condition)
+            if proved is not None:
+                return proved
             raise GuardOnDataDependentSymNode(error.expr, str(error)) from None
 
     def decide_int(self, value: IntExpr) -> int:
@@ -264,10 +267,10 @@ class TorchShapeEnv:
 
     def _constrain_range(self, a: Any, min: Any, max: Any) -> None:
         value = self.algebra.from_sympy(a)
-        if isinstance(min, int):
-            self.env.trust(value >= min)
-        if isinstance(max, int) and max < sys.maxsize - 1:  # PyTorch writes "no bound" as one of the largest ints
-            self.env.trust(value <= max)
+        if isinstance(min, (int, sympy.Integer)):
+            self.env.trust(value >= int(min))
+        if isinstance(max, (int, sympy.Integer)) and max < sys.maxsize - 1:  # PyTorch writes "no bound" as one of the largest
+            self.env.trust(value <= int(max))
 
     def _constrain_range_for_size(self, a: Any, min: int | None = None, max: int | None = None) -> None:
         self.size_like.add(a)
