@@ -21,10 +21,11 @@ from tracer.runtime.shape_spec import ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice, choice_of
 from tracer.runtime.thread_state import MODES
 from tracer.runtime.tracing_lock import TRACING
+from tracer.serving.behind import Behind, Follower, Make, NotFollowed, OutOfBudget
 from tracer.serving.call_facts import Facts, facts_of, same_variant
 from tracer.serving.calls import Calls, TooLarge
 from tracer.serving.readiness import Probe, as_made_here, probes_of
-from tracer.serving.regions import UNKNOWN, Served, failing_guard, served
+from tracer.serving.regions import UNKNOWN, Served, covers, failing_guard, like_example, served
 from tracer.serving.target import Target, target_of
 from tracer.serving.variants import Certificate, Variant, known_variants, variants_of, with_variant
 
@@ -61,7 +62,8 @@ class Coverage:
     @property
     def stands(self) -> bool:
         """Whether all entries of this result are still valid."""
-        return all(each.entry.valid for each in self.covering) and all(each.entry.valid for each in self.probes)
+        whole = all(each.entry.valid and all(of.stands for of in each.behind or ()) for each in self.covering)
+        return whole and all(each.entry.valid for each in self.probes)
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -71,7 +73,20 @@ class Coverage:
     @property
     def covering(self) -> list[Served]:
         """The entries that serve calls of the domain, in the order in which they were made."""
-        return list(filter(_covers, self.entries))
+        return list(filter(covers, self.entries))
+
+    @property
+    def behind(self) -> tuple[Behind, ...]:
+        """The resume functions behind graph breaks, with the entries that serve their calls."""
+        found: dict[Any, Behind] = {}
+        for of in [of for each in self.covering for of in each.behind or ()]:
+            found[of.code] = found[of.code].with_entries(of) if of.code in found else of
+        return tuple(found.values())
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What the certificate leaves out, in words: how calls go on in which something at a graph break raises."""
+        return tuple(dict.fromkeys(note for each in self.covering for of in each.behind or () for note in of.notes))
 
     def regions(self) -> list[str]:
         """What each of them serves, as text over the names of the domain."""
@@ -109,16 +124,14 @@ class Coverage:
             text += f"\n  at {point_text(self.witness)}"
         lines = [f"\n  {self.reason}"] if self.reason else []
         for number, each in enumerate(self.covering):
-            kind = "" if each.kind == "graph" else f"  ({each.kind})"
+            kind = {"graph": "", "broken": "  (to a graph break)"}.get(each.kind, f"  ({each.kind})")
             lines.append(f"\n  {number}: {each.region.text(self.domain)}{kind}")
             lines += [f"\n       {line}" for line in _guard_lines(each.region, self.domain)]
+        lines += [f"\n  {line}" for of in self.behind for line in of.lines()]
+        lines += [f"\n  not covered: {note}" for note in self.not_covered]
         return text + "".join(lines)
 
     __repr__ = __str__
-
-
-def _covers(each: Served) -> bool:
-    return each.refused is None and each.kind != "broken"
 
 
 def _guard_lines(region: Region, domain: Domain) -> list[str]:
@@ -282,24 +295,44 @@ class _Search:
         return list(self._served.values())
 
     def find_uncovered(self) -> SearchResult:
-        """A shape that no entry serves. An entry with a graph break serves none: what follows the break is not known."""
-        return find_uncovered(self.domain, [each.region for each in self.covering()], rlimit=self.rlimit)
+        """A shape that no entry serves. What follows the graph break of an entry is not asked here."""
+        return find_uncovered(self.domain, [each.region for each in self.candidates()], rlimit=self.rlimit)
 
-    def covering(self) -> list[Served]:
-        """The entries that serve calls of the domain."""
-        return [each for each in self.entries() if each.refused is None and each.kind != "broken"]
+    def candidates(self) -> list[Served]:
+        """The entries that serve calls of the domain, some perhaps to a graph break only."""
+        return [each for each in self.entries() if each.refused is None]
 
-    def check(self) -> Coverage:
+    def follow(self, make: Make | None) -> Coverage | None:
+        """Follows the calls through the graph breaks of entries. Returns the final result if what is behind one is not covered.
+        `make`: see `Follower`."""
+        follower = Follower(self.target.state, self.rlimit, make)
+        while True:
+            before = follower.traced
+            follower.begin()
+            for each in self.entries():
+                if each.kind == "broken" and each.refused in (None, UNKNOWN):
+                    try:
+                        behind = follower.behind(each, self.calls)
+                    except NotFollowed as error:
+                        self._served[id(each.entry)] = dataclasses.replace(each, behind=None)
+                        status = "budget" if isinstance(error, OutOfBudget) else "broken"
+                        point = None if each.witness is None else dict(each.witness)
+                        return self.result(status, point, _explain_break(each, str(error)))
+                    self._served[id(each.entry)] = dataclasses.replace(each, behind=behind)
+            if follower.traced == before:
+                return None
+
+    def check(self, make: Make | None = None) -> Coverage:
+        """`make`: how what is behind a graph break is traced; None if nothing is."""
         found = self.find_uncovered()
         if found.status == "unsat":
+            gap = self.follow(make)
+            if gap is not None:
+                return gap
             self.verify()
             unlike = self.example_mismatch()
             return self.result("certified") if unlike is None else self.result("refused", self.calls.example, unlike)
         if found.status == "sat" and found.witness is not None:
-            broken = [each for each in self.entries() if each.refused is None and each.kind == "broken"]
-            at_break = next((each for each in broken if each.region.check(found.witness)), None)
-            if at_break is not None:
-                return self.result("broken", found.witness, _explain_break(at_break))
             return self.result("uncovered", found.witness)
         steps = RETRY_FACTOR * self.rlimit
         return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
@@ -309,7 +342,7 @@ class _Search:
         calls are like hypothetical ones, with new tensors, and unlike the example then."""
         failures = []
         for each in self.entries():
-            if each.refused is None and each.kind != "broken" and each.region.check(self.calls.example):
+            if each.refused is None and each.region.check(self.calls.example):
                 failures.append(failing_guard(each.entry, self.calls, None))
         if not failures or None in failures:
             return None
@@ -317,7 +350,7 @@ class _Search:
 
     def verify(self) -> None:
         """Compares a proof with the check functions, at sampled shapes. Raises InternalTracerError if they contradict it."""
-        covering = self.covering()
+        covering = self.candidates()
         for point in filter(self.calls.is_small, self.domain.samples(CHECKED)):
             claimed = [each for each in covering if each.region.check(point)]
             refused = [failing_guard(each.entry, self.calls, point) for each in claimed]
@@ -328,7 +361,9 @@ class _Search:
     def result(self, status: str, witness: Point | None = None, reason: str = "") -> Coverage:
         seconds = time.perf_counter() - self.started
         entries = tuple(self.entries())
-        probes = probes_of([each for each in entries if _covers(each)], self.calls) if status == "certified" else ()
+        covering = [each for each in entries if covers(each)] if status == "certified" else []
+        behind = [probe for each in covering for of in each.behind or () for probe in of.probes]
+        probes = (*probes_of(covering, self.calls), *behind)
         return self.kept(
             Coverage(self.domain, status, entries, witness, reason, seconds, probes, self.name, self.facts, self.spec)
         )
@@ -356,10 +391,19 @@ class _Search:
 
     def filled(self, budget: _Budget) -> Coverage:
         made = 0
+
+        def make(trace: Callable[[], Any]) -> Any:
+            nonlocal made
+            if budget.is_late or made >= budget.entries:
+                raise OutOfBudget("there is nothing left for it of max_entries and max_seconds")
+            made += 1
+            return trace()
+
+        self.drop_entries_not_described()
         while True:
             if budget.is_late:
                 return self.result("budget", reason=f"{budget.seconds} seconds are spent")
-            now = self.check()
+            now = self.check(make)
             if budget.report is not None:
                 budget.report(now)
             if now.status == "certified":
@@ -370,29 +414,25 @@ class _Search:
                 return self.result("budget", now.witness, f"the capacity of {self.target.state.capacity} entries is used up")
             if made >= budget.entries:
                 return self.result("budget", now.witness, f"{budget.entries} entries were made, and that shape has none")
-            problem = self.trace(self.toward_example(now.witness))
+            problem = self.trace(self.like_example(now.witness))
             if problem is not None:
                 return problem
             made += 1
 
-    def toward_example(self, point: Point) -> Point:
-        """A shape without an entry that is like the example where it can be, and else has no size 0 or 1. The entry that is made
-        for such a shape often serves those of these sizes, too, and one made for them nothing else."""
-        covered = [each.region for each in self.covering()]
-        for each in self.domain.variables:
-            usual = (self.calls.example[each.symbol], next((value for value in each.values() if value >= 2), 0))
-            for value in dict.fromkeys(value for value in usual if value >= 2):
-                moved = {**point, each.symbol: value}
-                if self.domain.holds(moved) and not any(region.check(moved) for region in covered):
-                    point = moved
-                    break
-        return point
+    def like_example(self, point: Point) -> Point:
+        return like_example(self.domain, self.calls.example, [each.region for each in self.candidates()], point)
 
     def after_compaction(self, now: Coverage) -> Coverage:
         """The result after entries with the same graph were merged, proved anew."""
         for each in now.covering:
             each.entry.guarded_code.pinned = True
         return self.check() if upkeep.compact(self.target.state) else now
+
+    def drop_entries_not_described(self) -> None:
+        """Drops entries with a graph break that were made before shapes were declared: what they hand over is not known."""
+        for entry in self.target.entries():
+            if entry.guarded_code.broken and entry.guarded_code.described is None:
+                upkeep.evict(self.target.state, entry, "undescribed")
 
     def trace(self, point: Point) -> Coverage | None:
         """Makes the entry for a shape. Returns None, or the final result if the entry does not serve the shape."""
@@ -416,8 +456,6 @@ class _Search:
             made = next((each for each in self.entries() if each.entry is entry), None)
         if made is None:  # another thread has reset the region since
             return None
-        if made.kind == "broken":
-            return self.result("broken", point, _explain_break(made))
         if made.refused == UNKNOWN:
             return self.result("unknown", point, f"{made.refused}: {made.entry.guarded_code.guards_text.splitlines()[-1]}")
         if made.refused is not None and self.calls.copies_objects:
@@ -429,21 +467,16 @@ class _Search:
         return None
 
 
-def _explain_break(entry: Served) -> str:
+def _explain_break(entry: Served, why: str) -> str:
     """Why the graph breaks, what is therefore not known, and what the user can do."""
-    guarded = entry.entry.guarded_code
-    contents = [cell.cell_contents for cell in entry.entry.extras]
-    behind = [each.function.__qualname__ for each in contents if isinstance(each, _C.Dispatcher)]
-    text = f" ({', '.join(behind)})" if behind else ""
-    return f"{guarded.reason}\n  {_BEHIND_A_BREAK.format(text=text)}"
+    return f"{entry.entry.guarded_code.reason}\n  {_BEHIND_A_BREAK.format(why=why)}"
 
 
 _BEHIND_A_BREAK = """\
-What runs behind the break{text} is compiled when it is first reached, for what it is then given: which that is shows
-  only in a call. So nothing is claimed of it, and shapes that come here are not covered. To have them certified, take what breaks
-  out of the function: write what is before and what is behind it as functions of their own, each compiled and certified. Else
-  send each shape once before the first request, and seal with on_miss="eager" or "background": "error" would end a call half
-  way."""
+What runs behind the break is not covered: {why}.
+  So shapes that come here are not covered. To have them certified, take what breaks out of the function: write what is before and
+  what is behind it as functions of their own, each compiled and certified. Else send each shape once before the first request,
+  and seal with on_miss="eager" or "background": "error" would end a call half way."""
 
 
 _UNLIKE_EXAMPLE = """\

@@ -21,7 +21,7 @@ from tracer.guards.manager import GuardFailure
 from tracer.runtime.call_metadata import CallMetadata
 from tracer.runtime.missed_calls import MOST_EXPLAINED
 from tracer.runtime.thread_state import ThreadState
-from tracer.serving.calls import Calls, TooLarge
+from tracer.serving.calls import Family, TooLarge
 from tracer.serving.target import Target, target_of
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ class Probe:
         return f"calls at {self.where} under {self.thread.text()}"
 
 
-def probes_of(entries: Sequence[Served], calls: Calls) -> tuple[Probe, ...]:
+def probes_of(entries: Sequence[Served], calls: Family) -> tuple[Probe, ...]:
     """A probe for each entry that serves calls like the example, under the state of torch of this thread."""
     return tuple([probe for each in entries if (probe := _probe(each, calls)) is not None and probe.holds()])
 
 
-def _probe(each: Served, calls: Calls) -> Probe | None:
+def _probe(each: Served, calls: Family) -> Probe | None:
     point = calls.example if calls.copies_objects else each.witness  # copies die, and cannot be asked again
     if point is None or not calls.is_small(dict(point)) or not each.region.check(dict(point)):
         return None
