@@ -41,7 +41,7 @@ class Memory:
     if their fakes are."""
 
     storage: int
-    is_new: bool  # no input of the graph lies there
+    of: Source | None  # an input of the graph that lies there
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -174,7 +174,8 @@ class Describer:
     def __init__(self, cg: Codegen) -> None:
         self.cg = cg
         self._known: dict[Any, Handed] = {}
-        self._inputs = storages_of(item.fake for item in cg.trace.output.inputs.values())
+        inputs = cg.trace.output.inputs.values()
+        self._inputs = {storage: item.source for item in inputs for storage in storages_of([item.fake])}
 
     def describe(self, value: VariableTracker | Unwrapped) -> Handed:
         if isinstance(value, HandledBefore):
@@ -203,7 +204,7 @@ class Describer:
     def _tensor(self, value: TensorVariable) -> Handed:
         fake = value.fake
         sizes, strides, offset = tuple(map(_expr, fake.shape)), tuple(map(_expr, fake.stride())), _expr(fake.storage_offset())
-        memory = Memory(storage_of(fake), storage_of(fake) not in self._inputs)
+        memory = Memory(storage_of(fake), self._inputs.get(storage_of(fake)))
         if value.source is not None:
             return Read(value.source, memory)
         if value.held is not None or value.retained is not None or value.is_made_parameter or value.cls is not torch.Tensor:

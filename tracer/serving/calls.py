@@ -46,7 +46,9 @@ class Layout:
         sizes = [int(evaluate(size, point)) for size in self.sizes]
         strides = [int(evaluate(stride, point)) for stride in self.strides]
         try:
-            return torch.empty_strided(sizes, strides, dtype=like.dtype, device=like.device, requires_grad=like.requires_grad)
+            with torch.inference_mode(like.is_inference()):
+                about = {"dtype": like.dtype, "device": like.device}
+                return torch.empty_strided(sizes, strides, requires_grad=like.requires_grad, **about)
         except RuntimeError as error:
             raise TooLarge(f"there is no {path_text(self.tensor.path)} of shape {sizes} here: {error}") from None
 

@@ -51,6 +51,7 @@ class Coverage:
     name: str = ""  # of the variant, if there are several
     facts: Facts = dataclasses.field(default_factory=dict)  # what all its calls have in common; see `call_facts`
     spec: Any = None
+    inputs_made_outside: bool = False  # whether calls under inference_mode are served with inputs made outside of it, too
 
     @property
     def certified(self) -> bool:
@@ -120,6 +121,8 @@ class Coverage:
         text += f" ({len(self.covering)} entries, {100 * self.share():.0f}% of the shapes, {self.seconds:.1f} s)"
         if self.modes:
             text += f", under {', '.join(self.modes)}"
+        if self.inputs_made_outside:
+            text += " (there also with inputs that were made outside of it)"
         if self.witness is not None:
             text += f"\n  at {point_text(self.witness)}"
         lines = [f"\n  {self.reason}"] if self.reason else []
@@ -204,31 +207,45 @@ def precompile(
 
 
 def _searches(fn: Any, variant: Variant, rlimit: int, adds: bool = False) -> dict[str, _Search]:
-    """Mode -> the search in it, with the example as it would be made there, for each mode that the spec names; else one."""
+    """Mode -> the search in it, with the example as it would be made there, for each mode that the spec names; else one. Under
+    inference mode there is one for inputs that were made outside of it, too."""
     named = target_of(fn).state.shapes if variant.spec is None else ShapeSpec.of(variant.spec)
     found = {}
     modes = () if named is None else named.modes
-    for mode in modes:
-        with MODES[mode]():
+    for mode in (*modes, *([_OUTSIDE] if "inference_mode" in modes else [])):
+        with _entered(mode):
             args, keywords = variant.arguments()
-            example = dataclasses.replace(variant, example=as_made_here(args), kwargs=as_made_here(dict(keywords)))
+            made = None if mode != _OUTSIDE else False
+            example = dataclasses.replace(variant, example=as_made_here(args, made), kwargs=as_made_here(dict(keywords), made))
             found[mode] = _Search(fn, example, rlimit, adds)
             found[mode].facts["modes"] = {"modes": list(modes)}  # one variant, in all of them
     return found or {"": _Search(fn, variant, rlimit, adds)}
 
 
+_OUTSIDE = "inference_mode, with inputs that were made outside of it"
+
+
+def _entered(mode: str) -> AbstractContextManager[Any]:
+    return MODES["inference_mode" if mode == _OUTSIDE else mode]()
+
+
 def _in_each_mode(searches: Mapping[str, _Search], do: Callable[[_Search], Coverage]) -> Coverage:
-    """The first result that is not certified, if any, else one for all modes."""
+    """The first result that is not certified, if any, else one for all modes. Inputs that were made outside of inference mode may
+    be left out of it."""
     if "" in searches:
         return do(searches[""])
     found: list[Coverage] = []
     for mode, search in searches.items():
-        with MODES[mode]():
+        with _entered(mode):
             found.append(do(search))
-        if not found[-1].certified:
+        if not found[-1].certified and mode == _OUTSIDE:
+            found.pop()
+        elif not found[-1].certified:
             return search.kept(dataclasses.replace(found[-1], reason=f"under {mode}: {found[-1].reason}"))
     probes = tuple([probe for part in found for probe in part.probes])
-    return search.kept(dataclasses.replace(found[0], probes=probes, seconds=sum(part.seconds for part in found)))
+    outside = _OUTSIDE in searches and len(found) == len(searches)
+    seconds = sum(part.seconds for part in found)
+    return search.kept(dataclasses.replace(found[0], probes=probes, seconds=seconds, inputs_made_outside=outside))
 
 
 def _variants(spec: Any, example: Any, kwargs: Mapping[str, Any] | None) -> list[Variant]:

@@ -135,8 +135,10 @@ class Making:
         sizes, strides = ([int(evaluate(origin.expr(expr), self.point)) for expr in of] for of in (handed.sizes, handed.strides))
         offset = int(evaluate(origin.expr(handed.offset), self.point))
         about = {"dtype": handed.dtype, "device": handed.device}
+        seen = handed.memory.of  # in inference mode, views of tensors made outside of it are such tensors, too
+        inference = origin.inference if seen is None else seen.get(self.frame(origin)).is_inference()
         try:
-            with torch.inference_mode(origin.inference), torch.enable_grad():
+            with torch.inference_mode(inference), torch.enable_grad():
                 made = torch.empty_strided(sizes, strides, **about)
                 if offset:
                     extent = offset + 1 + sum((size - 1) * step for size, step in zip(sizes, strides))
@@ -163,7 +165,7 @@ class Lies:
     def of(cls, memory: Memory, origin: Origin, computed: bool) -> Lies:
         by = id(origin.served.entry)
         where = frozenset([(by, memory.storage)])
-        return cls(by, where, computed, computed and not memory.is_new)
+        return cls(by, where, computed, computed and memory.of is not None)
 
 
 class HandedCalls:

@@ -195,14 +195,17 @@ class MissedExample:
         return "; ".join(words) or "there is no entry"
 
 
-def as_made_here(value: Any) -> Any:
-    """The same with tensors as they are made in the mode of this thread: inference tensors, or plain ones."""
+def as_made_here(value: Any, inference: bool | None = None) -> Any:
+    """The same with tensors as they are made in the mode of this thread: inference tensors, or plain ones. `inference`: which of
+    both, whatever the mode is."""
     cls = type(value)
-    if cls is torch.Tensor and value.is_inference() != torch.is_inference_mode_enabled():
-        return value.clone()
+    wanted = torch.is_inference_mode_enabled() if inference is None else inference
+    if cls is torch.Tensor and value.is_inference() != wanted:
+        with torch.inference_mode(wanted):
+            return value.clone()
     if cls in (list, tuple):
-        return cls([as_made_here(item) for item in value])
-    return {key: as_made_here(item) for key, item in value.items()} if cls is dict else value
+        return cls([as_made_here(item, inference) for item in value])
+    return {key: as_made_here(item, inference) for key, item in value.items()} if cls is dict else value
 
 
 def arguments(example: Any, kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], Mapping[str, Any]]:
