@@ -121,6 +121,12 @@ def test_what_cpython_calls_there_and_is_not_known_is_named_and_proves_nothing()
     assert not tracer.coverage(compiled, example=torch.ones(3, 4)) and not compiled.stats()["certified"]
 
 
+def test_behind_graphs_that_another_backend_writes_anew_nothing_is_claimed():
+    compiled = tracer.compile(branching_on_data, backend="aot_eager", shapes=ROWS)
+    found = tracer.precompile(compiled, example=torch.ones(3, 4))
+    assert found.status == "broken" and "the backend 'aot_eager'" in found.reason
+
+
 @pytest.mark.usefixtures("capsys")
 def test_what_the_program_changes_before_the_break_is_named():
     seen = []

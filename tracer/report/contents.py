@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -53,10 +53,22 @@ def place(where: UserLocation | None) -> dict[str, Any] | None:
 # -- calls --------------------------------------------------------------------------------------------------------
 
 
-def sizes_of(code: types.CodeType, args: tuple[Any, ...]) -> Sizes:
-    """The shapes of the tensors, and the ints, in the argument slots of a call; see `events.leaves`."""
+def parameters_of(guards: Iterable[Guard]) -> dict[Path, Source]:
+    """Where an argument came in *args or **kwargs -> its source by the parameter that it is for, of those that guards read."""
+    found: dict[Path, Source] = {}
+    for root in {source.root() for guard in guards for source in guard.sources()}:
+        if isinstance(root, ArgumentSource):
+            found[root.args, root.index] = found[root.kwargs, root.argument] = root
+    return found
+
+
+def sizes_of(code: types.CodeType, args: tuple[Any, ...], parameters: Mapping[Path, Source]) -> Sizes:
+    """The shapes of the tensors, and the ints, in the argument slots of a call; see `events.leaves`. `parameters`: see
+    `parameters_of`."""
     with torch._C.DisableTorchFunction():
         found = leaves(code, args)
+        if parameters:
+            found = [((parameters[path[:2]], *path[2:]) if path[:2] in parameters else path, value) for path, value in found]
         return tuple([(path, value if type(value) is int else tuple(value.shape)) for path, value in found])
 
 

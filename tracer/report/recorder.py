@@ -121,18 +121,18 @@ class Recorder:
         check_fn: Callable[..., Any] = guarded.check_fn
         if not contents.is_root(state, code):
             return check_fn
-        number = self._number(guarded.manager)
+        number, parameters = self._number(guarded.manager), contents.parameters_of(guarded.manager.guards)
 
         def watched(*slots: Any) -> Any:
             found = check_fn(*slots)
             if (found is True or type(found) is tuple) and not self._ended:
-                self._end_on_error(self._count_hit, number, code, slots)
+                self._end_on_error(self._count_hit, number, code, slots, parameters)
             return found
 
         return watched
 
-    def _count_hit(self, number: int, code: types.CodeType, slots: tuple[Any, ...]) -> None:
-        self._count((number, 0), code, contents.sizes_of(code, slots))
+    def _count_hit(self, number: int, code: types.CodeType, slots: tuple[Any, ...], parameters: dict[contents.Path, Any]) -> None:
+        self._count((number, 0), code, contents.sizes_of(code, slots, parameters))
 
     def _count(self, key: tuple[int, int], code: types.CodeType, sizes: contents.Sizes) -> None:
         """Counts a call. `key`: the number of the entry that served it, 0 if none did, and the number of the region."""

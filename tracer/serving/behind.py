@@ -170,6 +170,8 @@ class Follower:
         described = each.entry.guarded_code.described
         if not isinstance(described, Break):
             raise NotFollowed("what is handed over there was not noted: the entry was made when no shapes were declared")
+        if not self.state.compiler_fn.runs_as_written:
+            raise NotFollowed(f"how tensors lie that the backend {self.state.compiler_fn.name!r} gives is not known")
         origin, shapes = _origin(each, calls, shapes, described.ranges, described.state[1])
         if described.changed:
             raise NotFollowed(f"the program changes {', '.join(described.changed)} before it, which calls behind it may read")
