@@ -82,6 +82,9 @@ class RegionState:
         self.miss_handler: MissHandler | None = None  # called instead of tracing; see `seal`
         self.ahead: dict[int, Declared] = {}  # id of the arguments of a resume function that no call has made -> their sizes
         self.coverage: Any = None  # the last result of `tracer.coverage` or `tracer.precompile`
+        self.loaded_variants: list[
+            Any
+        ] = []  # (name, spec, example) of each kind of call that a file of entries was certified for
         self.stats: Counter[str] = Counter()  # event -> how often it happened
         self.explanations = Explanations()  # of calls that missed
         self.compile_seconds = 0.0
@@ -106,6 +109,7 @@ class RegionState:
         self.left_to_cpython.clear()
         self.explanations.clear()
         self.coverage = None
+        self.loaded_variants = []
 
     def add_root(self, code: types.CodeType) -> None:
         self.roots.set(code)

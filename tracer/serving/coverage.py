@@ -4,7 +4,6 @@ entry."""
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -17,11 +16,13 @@ from shapes.solver.problem import RLIMIT
 from tracer import _C, metrics
 from tracer.errors import CompileTimeout, InternalTracerError, UserError
 from tracer.runtime import upkeep
+from tracer.runtime.call_metadata import CallMetadata
 from tracer.runtime.shape_spec import ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice, choice_of
 from tracer.runtime.thread_state import MODES
 from tracer.runtime.tracing_lock import TRACING
 from tracer.serving.behind import Behind, Follower, Make, NotFollowed, OutOfBudget
+from tracer.serving.budget import Budget, print_progress
 from tracer.serving.call_facts import Facts, facts_of, same_variant
 from tracer.serving.calls import Calls, TooLarge
 from tracer.serving.readiness import Probe, as_made_here, probes_of
@@ -51,6 +52,7 @@ class Coverage:
     name: str = ""  # of the variant, if there are several
     facts: Facts = dataclasses.field(default_factory=dict)  # what all its calls have in common; see `call_facts`
     spec: Any = None
+    example: CallMetadata | None = None  # its positional and its keyword arguments
     inputs_made_outside: bool = False  # whether calls under inference_mode are served with inputs made outside of it, too
 
     @property
@@ -155,7 +157,8 @@ def coverage(
     `spec` is by default what was declared when `fn` was compiled; `example` and `kwargs` are the arguments of one call. What
     is said holds for calls that differ from it in declared sizes, and strides, only. For calls of several kinds give a list in
     place of `spec`: of `tracer.Variant`, tuples of arguments or dicts of keywords; the result is a `Certificate` over all of
-    them. Raises UserError where spec and example do not fit each other.
+    them. Without any of these it is about the calls that were asked about before, or that `tracer.load` has read. Raises
+    UserError where spec and example do not fit each other.
 
     ```python
     compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
@@ -163,9 +166,10 @@ def coverage(
     assert found.status == "uncovered" and found.witness
     ```
     """
-    searches = [_searches(fn, variant, rlimit) for variant in _variants(spec, example, kwargs)]
+    known = _known_again(fn) if spec is None and not kwargs and type(example) is tuple and not example else []
+    searches = [_searches(fn, variant, rlimit) for variant in known or _variants(spec, example, kwargs)]
     found = [_in_each_mode(of_modes, _Search.check) for of_modes in searches]
-    return Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0]
+    return Certificate(tuple(found)) if isinstance(spec, (list, tuple)) or len(known) > 1 else found[0]
 
 
 def precompile(
@@ -194,7 +198,7 @@ def precompile(
     ```
     """
     searches = [_searches(fn, variant, rlimit, adds=True) for variant in _variants(spec, example, kwargs)]
-    budget = _Budget(max_entries, max_seconds, _print if progress is True else progress or None)
+    budget = Budget(max_entries, max_seconds, print_progress if progress is True else progress or None)
 
     def fill(search: _Search) -> Coverage:
         with search.declared():
@@ -248,35 +252,27 @@ def _in_each_mode(searches: Mapping[str, _Search], do: Callable[[_Search], Cover
     return search.kept(dataclasses.replace(found[0], probes=probes, seconds=seconds, inputs_made_outside=outside))
 
 
+def _known_again(fn: Any) -> list[Variant]:
+    """The variants that are known of a function, with examples that are made of their metadata."""
+    state = target_of(fn).state
+    known = [(each.name, each.spec, each.example) for each in known_variants(state.coverage)] or state.loaded_variants
+    found = []
+    for name, spec, example in known:
+        if example is None:
+            return []
+        args, kwargs = example.slots()
+        if not example.is_whole((args, kwargs)):
+            return []
+        found.append(Variant(args, kwargs, spec, name))
+    return found
+
+
 def _variants(spec: Any, example: Any, kwargs: Mapping[str, Any] | None) -> list[Variant]:
     if not isinstance(spec, (list, tuple)):
         return [Variant(example, kwargs, spec)]
     if example != () or kwargs:
         raise UserError("a list of variants was given, and an example beside it", hint="write precompile(fn, [(x,), (x, mask)]).")
     return variants_of(spec)
-
-
-@dataclasses.dataclass
-class _Budget:
-    """What all traces of one `precompile` may use together."""
-
-    entries: int
-    seconds: float | None
-    report: Callable[[Coverage], None] | None
-    started: float = dataclasses.field(default_factory=time.perf_counter)
-
-    @property
-    def ends(self) -> float:
-        return float("inf") if self.seconds is None else self.started + self.seconds
-
-    @property
-    def is_late(self) -> bool:
-        return time.perf_counter() > self.ends
-
-
-def _print(now: Coverage) -> None:
-    shown = "" if now.witness is None else f", next {point_text(now.witness)}"
-    print(f"precompile: {len(now.covering)} entries, {100 * now.share():.0f}% of the shapes{shown}", file=sys.stderr)
 
 
 class _Search:
@@ -287,6 +283,7 @@ class _Search:
         self.started = time.perf_counter()
         self.target: Target = target_of(fn)
         self.name, self.adds, self.rlimit = variant.name, adds, rlimit
+        self.arguments = CallMetadata(variant.arguments())
         function, slots = self.target.function, self.target.slots(*variant.arguments())
         spec = self.target.state.shapes if variant.spec is None else ShapeSpec.of(variant.spec)
         if spec is None:
@@ -379,10 +376,11 @@ class _Search:
         seconds = time.perf_counter() - self.started
         entries = tuple(self.entries())
         covering = [each for each in entries if covers(each)] if status == "certified" else []
-        behind = [probe for each in covering for of in each.behind or () for probe in of.probes]
-        probes = (*probes_of(covering, self.calls), *behind)
+        probes = (*probes_of(covering, self.calls), *(p for each in covering for of in each.behind or () for p in of.probes))
         return self.kept(
-            Coverage(self.domain, status, entries, witness, reason, seconds, probes, self.name, self.facts, self.spec)
+            Coverage(
+                self.domain, status, entries, witness, reason, seconds, probes, self.name, self.facts, self.spec, self.arguments
+            )
         )
 
     def kept(self, found: Coverage) -> Coverage:
@@ -400,13 +398,13 @@ class _Search:
         others = [each.spec for each in known_variants(state.coverage) if not same_variant(each.facts, self.facts)]
         return state.declaring(choice_of([*others, self.spec], self.spec))
 
-    def fill(self, budget: _Budget) -> Coverage:
+    def fill(self, budget: Budget) -> Coverage:
         with solver.until(budget.ends):
             found = self.filled(budget)
         late = found.status == "unknown" and budget.is_late
         return self.result("budget", found.witness, f"{budget.seconds} seconds are spent") if late else found
 
-    def filled(self, budget: _Budget) -> Coverage:
+    def filled(self, budget: Budget) -> Coverage:
         made = 0
 
         def make(trace: Callable[[], Any]) -> Any:
@@ -491,9 +489,9 @@ def _explain_break(entry: Served, why: str) -> str:
 
 _BEHIND_A_BREAK = """\
 What runs behind the break is not covered: {why}.
-  So shapes that come here are not covered. To have them certified, take what breaks out of the function: write what is before and
-  what is behind it as functions of their own, each compiled and certified. Else send each shape once before the first request,
-  and seal with on_miss="eager" or "background": "error" would end a call half way."""
+  So shapes that come here are not. To have them certified, take what breaks out of the function: write what is before and what is
+  behind it as functions of their own, each compiled and certified. Else send each shape once before the first request, and seal
+  with on_miss="eager" or "background": "error" would end a call half way."""
 
 
 _UNLIKE_EXAMPLE = """\
