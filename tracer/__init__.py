@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from tracer.saving.files import load, save
     from tracer.serving.buckets import BucketPlan, plan_buckets
     from tracer.serving.contract import Contract, contract
-    from tracer.serving.coverage import Coverage, coverage, precompile
+    from tracer.serving.coverage import coverage, precompile
+    from tracer.serving.coverage_result import Coverage
     from tracer.serving.pinning import compact, pin, unpin
     from tracer.serving.readiness import ready
     from tracer.serving.sealing import seal, unseal
@@ -55,7 +56,7 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "BucketPlan": "tracer.serving.buckets",
     "Contract": "tracer.serving.contract",
     "Certificate": "tracer.serving.variants",
-    "Coverage": "tracer.serving.coverage",
+    "Coverage": "tracer.serving.coverage_result",
     "ShapeSpec": "tracer.runtime.shape_spec",
     "Variant": "tracer.serving.variants",
     "compact": "tracer.serving.pinning",

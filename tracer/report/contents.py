@@ -24,11 +24,10 @@ from tracer.sources.roots import ArgumentSource, LocalSource
 from tracer.sources.tensors import TensorSizeSource
 
 if TYPE_CHECKING:
-    from tracer.guards.manager import CheckFunctionManager
     from tracer.runtime.guarded_code import GuardedCode
     from tracer.runtime.missed_calls import MissedCall
     from tracer.runtime.region_state import RegionState
-    from tracer.serving.coverage import Coverage
+    from tracer.serving.coverage_result import Coverage
 
 MOST_GUARDS = 4000  # of one entry; further ones are only counted
 LONGEST = 20_000  # characters of a text from the program, such as an error message
@@ -36,19 +35,6 @@ LONGEST = 20_000  # characters of a text from the program, such as an error mess
 MAKING = ("compile", "merge", "load")  # events that make an entry
 Path = tuple[Any, ...]
 Sizes = tuple[Input | tuple[Path, Any], ...]  # inputs, or (path of a tensor, its shape), or (path of an int, the int)
-
-
-def argument_names(manager: CheckFunctionManager) -> dict[Path, Source]:
-    """Where a function takes an argument in *args or **kwargs -> how guards name it."""
-    found: dict[Path, Source] = {}
-    for guard in manager.guards:
-        for source in guard.sources():
-            root: Source | None = source
-            while root is not None and not isinstance(root, ArgumentSource):
-                root = root.base
-            if root is not None:
-                found[root.args, root.index] = found[root.kwargs, root.argument] = root
-    return found
 
 
 def is_root(state: RegionState, code: types.CodeType) -> bool:
@@ -71,25 +57,33 @@ def place(where: UserLocation | None) -> dict[str, Any] | None:
 # -- calls --------------------------------------------------------------------------------------------------------
 
 
-def sizes_of(code: types.CodeType, args: tuple[Any, ...]) -> Sizes:
-    """The shapes of the tensors, and the ints, in the argument slots of a call; see `events.leaves`."""
+def parameters_of(guards: Iterable[Guard]) -> dict[Path, Source]:
+    """Where an argument came in *args or **kwargs -> its source by the parameter that it is for, of those that guards read."""
+    found: dict[Path, Source] = {}
+    for root in {source.root() for guard in guards for source in guard.sources()}:
+        if isinstance(root, ArgumentSource):
+            found[root.args, root.index] = found[root.kwargs, root.argument] = root
+    return found
+
+
+def sizes_of(code: types.CodeType, args: tuple[Any, ...], parameters: Mapping[Path, Source]) -> Sizes:
+    """The shapes of the tensors, and the ints, in the argument slots of a call; see `events.leaves`. `parameters`: see
+    `parameters_of`."""
     with torch._C.DisableTorchFunction():
         found = leaves(code, args)
+        if parameters:
+            found = [((parameters[path[:2]], *path[2:]) if path[:2] in parameters else path, value) for path, value in found]
         return tuple([(path, value if type(value) is int else tuple(value.shape)) for path, value in found])
 
 
-def sizes_by_name(
-    sizes: Iterable[Input | tuple[Path, Any]], names: Mapping[Path, Source] = types.MappingProxyType({})
-) -> dict[str, int]:
-    """name that guards have for a size or int, as `L['x'].size()[0]` -> its value. `names`: those of arguments in *args and
-    **kwargs."""
+def sizes_by_name(sizes: Iterable[Input | tuple[Path, Any]]) -> dict[str, int]:
+    """name that guards have for a size or int, as `L['x'].size()[0]` -> its value."""
     named: dict[str, int] = {}
     for each in sizes:
         if isinstance(each, Input):
             name, value = each.name, each.shape if each.value is None else each.value
         else:
-            path, value = each
-            name = source_at((names[path[:2]], *path[2:]) if path[:2] in names else path).name
+            name, value = source_at(each[0]).name, each[1]
         if isinstance(value, int):
             named[name] = value
         else:

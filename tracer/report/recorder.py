@@ -57,7 +57,6 @@ class Recorder:
         self._numbers = itertools.count(1)
         self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # regions, and the managers of entries
         self._hit_counts: dict[tuple[int, int, int], _Hits] = {}
-        self._names: dict[int, dict[contents.Path, Any]] = {}  # number of an entry -> how guards name its arguments
         self._timed: dict[int, tuple[weakref.ref[_C.Entry], _Latencies]] = {}  # by number; the latencies that were written
         self._misses: Counter[tuple[str, int]] = Counter()
         self._explained: dict[tuple[str, int], set[Any]] = {}  # causes of misses
@@ -144,19 +143,18 @@ class Recorder:
         check_fn: Callable[..., Any] = guarded.check_fn
         if not contents.is_root(state, code):
             return check_fn
-        number = self._number(guarded.manager)
-        self._names[number] = contents.argument_names(guarded.manager)
+        number, parameters = self._number(guarded.manager), contents.parameters_of(guarded.manager.guards)
 
         def watched(*slots: Any) -> Any:
             found = check_fn(*slots)
             if (found is True or type(found) is tuple) and not self._ended:
-                self._end_on_error(self._count_hit, number, code, slots)
+                self._end_on_error(self._count_hit, number, code, slots, parameters)
             return found
 
         return watched
 
-    def _count_hit(self, number: int, code: types.CodeType, slots: tuple[Any, ...]) -> None:
-        self._count((number, 0), code, contents.sizes_of(code, slots))
+    def _count_hit(self, number: int, code: types.CodeType, slots: tuple[Any, ...], parameters: dict[contents.Path, Any]) -> None:
+        self._count((number, 0), code, contents.sizes_of(code, slots, parameters))
 
     def _count(self, key: tuple[int, int], code: types.CodeType, sizes: contents.Sizes) -> None:
         """Counts a call. `key`: the number of the entry that served it, 0 if none did, and the number of the region."""
@@ -181,8 +179,7 @@ class Recorder:
         with self._lock:
             called, self._hit_counts = self._hit_counts, {}
         for (entry, region, _), (code, counts) in called.items():
-            names = self._names.get(entry, {})
-            points = [{"sizes": contents.sizes_by_name(sizes, names), "count": count} for sizes, count in counts.items()]
+            points = [{"sizes": contents.sizes_by_name(sizes), "count": count} for sizes, count in counts.items()]
             content = {"frame": contents.frame_of(code), "entry": entry, "region_number": region, "points": points}
             self._write({"kind": "requests", **content})
         self._write_latencies()

@@ -35,6 +35,7 @@ class GuardedCode:
     shapes: Any = None  # shapes.regions.ShapeRecord: the shape guards, and the source of each symbol
     broken: bool = False  # the graph ends in a break, and resume functions run the rest of the frame
     reason: str = ""  # of that break
+    described: Any = None  # codegen.handover.Break or Return: where what it hands over, or returns, comes from
     pinned: bool = False  # never evicted for lack of capacity
     direct: tuple[tuple[int, ...], types.CodeType] | None = None  # graph inputs and original code, for Entry(direct=...)
     outputs: Any = None  # the sizes of each tensor that the graph returns, of a loaded graph, whose nodes have no fake values

@@ -21,7 +21,8 @@ from tracer.runtime import events
 from tracer.runtime.missed_calls import MissedCall
 from tracer.runtime.region_state import RegionState
 from tracer.serving import background
-from tracer.serving.coverage import Coverage, precompile
+from tracer.serving.coverage import precompile
+from tracer.serving.coverage_result import Coverage
 from tracer.serving.variants import Certificate
 
 POLICIES = ("error", "eager", "background")
