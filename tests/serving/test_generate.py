@@ -1,4 +1,4 @@
-"""`generate` of transformers models under a seal: the calls that it makes are observed, certified and then served without a miss."""
+"""`generate` of transformers models under a seal: its calls are observed, certified and then served without a miss."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tracer
-from tests.serving.tiny_generators import CONFIGS, kinds, generate, parts, prompt, tiny
+from tests.serving.tiny_generators import CONFIGS, generate, kinds, parts, prompt, tiny
 
 pytest.importorskip("transformers")
 BATCH, LENGTH = (1, 6), (1, 16)
@@ -120,4 +120,13 @@ def test_a_hundred_random_prompts_miss_nothing(name, static):
     model = tiny(name)
     sealed(model, static)
     served_as_eager(model, 100, static)
+    assert no_call_missed(model)
+
+
+@pytest.mark.full
+def test_a_window_that_slides_over_a_static_cache_is_full_at_a_length_that_is_found():
+    model = tiny("mistral", window=8)
+    found = sealed(model, static=True)[0]
+    assert "max(8, S)" in repr(found.variants[0].spec)
+    served_as_eager(model, 30, static=True)
     assert no_call_missed(model)

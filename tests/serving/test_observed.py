@@ -47,6 +47,24 @@ def test_ints_in_arguments_and_attributes_are_declared_as_sizes_are():
     assert found == {"call 0": "<ShapeSpec state['count']: 0: S; cache.length: 0: S + 1; x: 0: S; 1 <= S <= 9>"}
 
 
+def test_a_size_that_grows_up_to_a_limit_or_from_one_is_found():
+    def run(call, S):
+        call(torch.ones(S), state={"count": 0, "window": torch.ones(min(S, 7)), "mask": torch.ones(max(S + 1, 9))})
+
+    found = observed(run, S=(1, 30))
+    assert "state['window']: 0: min(7, S); state['mask']: 0: max(9, S + 1);" in found["call 0"]
+
+
+def test_the_type_of_an_int_that_is_declared_is_no_question():
+    class Counting(torch.nn.Module):
+        def forward(self, x, count):
+            return x * count if type(count).__name__ == "int" else x
+
+    model = tracer.compile_module(Counting())
+    calls = tracer.observe_calls(model, lambda B: [model(torch.ones(B), n) for n in (3, 4, 9)], B=(2, 9))
+    assert tracer.precompile(model, calls).certified
+
+
 def test_calls_that_differ_in_more_than_sizes_are_variants():
     def run(call, B):
         call(torch.ones(B, 2))

@@ -40,11 +40,12 @@ CONFIGS = {  # class of the model, of its configuration, what is not as in other
 STEPS, LONGEST = 5, 24  # tokens that a dynamic cache gets, tokens that a static one holds
 
 
-def tiny(name, layers=2):
-    """A model that never ends a sequence before it has as many tokens as it may have."""
+def tiny(name, layers=2, window=None):
+    """A model that never ends a sequence before it has as many tokens as it may have. `window`: the tokens that it looks back."""
     import transformers
 
     model_class, config_class, different = CONFIGS[name]
+    different = different | ({"sliding_window": window} if window else {})
     torch.manual_seed(0)
     config = getattr(transformers, config_class)(num_hidden_layers=layers, pad_token_id=0, eos_token_id=None, **different)
     model = getattr(transformers, model_class)(config).eval()

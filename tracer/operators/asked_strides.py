@@ -119,7 +119,7 @@ def _laid_out_as(asker: Asker, func: Any, args: Sequence[Any], tensors: list[tor
 
 
 def _of_view(asker: Asker, fake: FakeTensor, seen: tuple[int, ...]) -> Sequence[Any] | None:
-    """The strides of a view with elements. In C, a dim of size 1 goes with the dim inside of it, whose extent is its stride; PyTorch's
+    """The strides of a view with elements. In C, the stride of a dim of size 1 is the extent of the dim inside of it; PyTorch's
     rule keeps that of the argument where the shapes are equal. None if the strides in this call (`seen`) are not these."""
     known, strides = hints(fake.shape), list(fake.stride())
     for dim in range(fake.dim() - 2, -1, -1):

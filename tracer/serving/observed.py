@@ -36,9 +36,10 @@ Sizes = tuple[int, ...]
 def observe_calls(module: torch.nn.Module, run: Callable[..., object], **sizes: tuple[int, int]) -> list[Variant]:
     """The variants of the calls of `module` that `run` makes, for `precompile`: of `generate`, a prefill and a decode step.
 
-    `run` is called with the names in `sizes` as keywords: once with ordinary sizes, then with each combination of least and greatest
-    ones, uncompiled. So the variants have every size that comes between these, and the modes of torch that the calls were made in.
-    A kind of call that comes only somewhere between is not seen. Each variant is named by the number of its first call in `run`.
+    `run` is called with the names in `sizes` as keywords, uncompiled: with two choices of sizes inside of the bounds, then with
+    each combination of the bounds. So the variants have every size that comes between these, and the modes of torch that the
+    calls were made in. A kind of call that comes only somewhere between is not seen. Each variant is named by the number of its
+    first call in `run`.
     Raises UserError if `module` is none, if it is not called, and where calls have more than 64 kinds.
 
     ```python
@@ -67,13 +68,14 @@ def observe_calls(module: torch.nn.Module, run: Callable[..., object], **sizes: 
 
 
 def _points(sizes: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, int]]:
-    """Ordinary sizes, then the corners."""
+    """Ordinary sizes, those in the middle, then the corners."""
     usual: dict[str, int] = {}
     for name, (low, high) in sizes.items():
         inside = [value for value in (*_USUAL, high) if low <= value <= high]
         usual[name] = next((value for value in inside if value not in usual.values()), inside[0])
     corners = [dict(zip(sizes, corner)) for corner in itertools.product(*sizes.values())]
-    yield from {tuple(point.items()): point for point in (usual, *corners)}.values()
+    middle = {name: (low + high) // 2 for name, (low, high) in sizes.items()}
+    yield from {tuple(point.items()): point for point in (usual, middle, *corners)}.values()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,9 +276,9 @@ def _following(column: Sizes, name: str, base: Sizes) -> str | None:
 def _computed(column: Sizes, name: str, base: Sizes, bound: Any, limit: int | None) -> str | None:
     free = [(size, value) for size, value in zip(base, column) if value != limit]
     (low, least), (high, most) = min(free), max(free)
-    if low == high:
+    if low == high and least != low:
         return None
-    factor = (most - least) // (high - low)
+    factor = (most - least) // (high - low) if low < high else 1
     offset = least - factor * low
     computed = [factor * size + offset for size in base]
     if factor < 1 or column != tuple(computed if bound is None else [bound(each, limit) for each in computed]):
