@@ -155,8 +155,10 @@ def _leaves(path: Path, value: Any, seen: set[int]) -> Iterator[tuple[Path, Any]
         return
     seen.add(id(value))
     yield path, value
-    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
-        items = [(Attribute(name), item) for name, item in zip(type(value)._fields, value)]
+    items: list[tuple[Any, Any]]
+    fields = getattr(type(value), "_fields", ())  # of a namedtuple
+    if isinstance(value, tuple) and fields:
+        items = [(Attribute(name), item) for name, item in zip(fields, value)]
     elif isinstance(value, Mapping):
         items = [(key, item) for key, item in value.items() if type(key) in (str, int)]
     elif isinstance(value, (list, tuple)):
@@ -208,7 +210,9 @@ class _Kind:
         for (path, dim), column in columns.items():
             dims.setdefault(path, {})[dim] = named.text[column]
         strided = [path for path in self.calls[0].strides if not self._lies_as_the_first(path)]
-        bounds = {name: sizes.get(name) or self._range_of(column, given, sizes) for name, column in named.bases.items()}
+        bounds: dict[str, Any] = {
+            name: sizes.get(name) or self._range_of(column, given, sizes) for name, column in named.bases.items()
+        }
         texts = {path_text(path): dims.get(path, {}) for path in dict.fromkeys([*dims, *strided])}
         spec = ShapeSpec(texts, strided=list(map(path_text, strided)), modes=self.mode, **bounds)
         return Variant(self.args, self.kwargs, spec, self.name)
@@ -248,7 +252,7 @@ class _Named:
     text: dict[Sizes, str]
 
 
-def _named(columns: Sequence[Sizes], given: Mapping[str, Sizes]) -> _Named:
+def _named(columns: Sequence[Sizes], given: dict[str, Sizes]) -> _Named:
     """Those that are what `run` was given have its names; others follow one of these, or one another, or have new names."""
     found = _Named({}, {})
     by_values = {column: name for name, column in reversed(given.items())}
