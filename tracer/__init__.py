@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tracer.serving.contract import Contract, contract
     from tracer.serving.coverage import coverage, precompile
     from tracer.serving.coverage_result import Coverage
+    from tracer.serving.observed import observe_calls
     from tracer.serving.pinning import compact, pin, unpin
     from tracer.serving.readiness import ready
     from tracer.serving.sealing import seal, unseal
@@ -62,6 +63,7 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "compact": "tracer.serving.pinning",
     "contract": "tracer.serving.contract",
     "coverage": "tracer.serving.coverage",
+    "observe_calls": "tracer.serving.observed",
     "pin": "tracer.serving.pinning",
     "load": "tracer.saving.files",
     "plan_buckets": "tracer.serving.buckets",
@@ -113,6 +115,7 @@ __all__ = [
     "mark_static_address",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "observe_calls",
     "optimize",
     "pin",
     "plan_buckets",

@@ -1,98 +1,132 @@
-"""`generate` of a transformers model under a seal: prefill and decode are variants, certified for every batch and length."""
+"""`generate` of transformers models under a seal: its calls are observed, certified and then served without a miss."""
 
 from __future__ import annotations
 
-import copy
 import random
 
 import pytest
 import torch
 
 import tracer
+from tests.serving.tiny_generators import CONFIGS, generate, kinds, parts, prompt, tiny
 
-transformers = pytest.importorskip("transformers")
-LAYERS, LONGEST, STEPS = 2, 24, 6
-
-
-def tiny():
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=100,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-    )
-    model = transformers.LlamaForCausalLM(config).eval()
-    model.generation_config.pad_token_id, model.generation_config.eos_token_id = 0, None
-    return model
+pytest.importorskip("transformers")
+BATCH, LENGTH = (1, 6), (1, 16)
 
 
-def prompt(batch, length, padded):
-    ids = torch.randint(1, 100, (batch, length))
-    mask = torch.ones_like(ids)
-    mask[:, : int(padded)] = 0
-    return ids, mask
+def sealed(model, static=False, padded=True):
+    """Certifies each part of a model and seals it; returns the certificates."""
+    for part in parts(model):
+        tracer.compile_module(part)
+    calls = [tracer.observe_calls(part, kinds(model, static, padded), B=BATCH, S=LENGTH) for part in parts(model)]
+    found = [tracer.precompile(part, each) for part, each in zip(parts(model), calls)]
+    for part, each in zip(parts(model), found):
+        assert each.certified, str(each)
+        tracer.seal(part)
+    return found
 
 
-def generate(model, ids, mask, static):
-    of_cache = {"cache_implementation": "static", "disable_compile": True, "max_length": LONGEST} if static else {}
-    steps = {} if static else {"max_new_tokens": STEPS}
-    with torch.no_grad():
-        return model.generate(ids, attention_mask=mask, do_sample=False, **steps, **of_cache)
-
-
-def recorded(model, ids, mask, static):
-    """The keyword arguments of the first two calls of the model."""
-    calls = []
-    hook = model.register_forward_pre_hook(lambda _, args, kwargs: calls.append(copy.deepcopy(kwargs)), with_kwargs=True)
-    generate(model, ids, mask, static)
-    hook.remove()
-    return calls[:2]
-
-
-def spec_of(call, decodes, static):
-    """B sequences of S tokens; when decoding, of one token behind P."""
-    dims = {name: ["B", None if decodes else "S"] for name in ("input_ids", "position_ids")}
-    mask = call.get("attention_mask")
-    if mask is not None:
-        dims["attention_mask"] = ["B", "P + 1" if decodes else "S"] if mask.dim() == 2 else ["B"]
-    if decodes:
-        for layer in range(LAYERS):
-            where = f"past_key_values.layers[{layer}]"
-            dims |= {f"{where}.{name}": ["B", None, None if static else "P"] for name in ("keys", "values")}
-            dims |= {f"{where}.batch_size": ["B"]} if static else {}
-    present = {size for each in dims.values() for size in each if size}
-    return tracer.ShapeSpec(dims, **{name: (1, most) for name, most in (("B", 8), ("S", 16), ("P", 40)) if name in present})
-
-
-@pytest.mark.parametrize(
-    ("padded", "static"),
-    [(False, False), pytest.param(True, False, marks=pytest.mark.full), pytest.param(False, True, marks=pytest.mark.full)],
-    ids=["dynamic cache", "dynamic cache and padding", "static cache"],
-)
-def test_generate_compiles_nothing_and_gives_what_eager_gives(padded, static):
-    model = tiny()
-    prefill, decode = recorded(model, *prompt(3, 5, padded), static)
+def served_as_eager(model, prompts, static=False, padded=True):
     draw = random.Random(0)
-    sizes = [(1, 2), (8, 16), (2, 3), *((draw.randint(1, 8), draw.randint(3, 16)) for _ in range(5))]
-    prompts = [prompt(batch, length, padded) for batch, length in sizes]
-    expected = [generate(model, *each, static) for each in prompts]
+    for number in range(prompts):
+        size = draw.randint(*BATCH), draw.randint(*LENGTH)
+        inputs, sampled = prompt(model, *size, padded and draw.random() < 0.7), number % 2 == 1
+        with tracer.set_stance("force_eager"):
+            expected = generate(model, inputs, static, sampled, seed=number)
+        assert torch.equal(generate(model, inputs, static, sampled, seed=number), expected), size
+
+
+def no_call_missed(model):
+    stats = [tracer.stats(part) for part in parts(model)]
+    return all(each["sealed_misses"] == 0 and each["certified"] for each in stats)
+
+
+@pytest.fixture(scope="module")
+def llama():
+    model = tiny("llama", layers=1)
+    return model, sealed(model, padded=False)[0]
+
+
+def test_a_prefill_and_a_decode_step_are_what_is_certified(llama):
+    _, found = llama
+    assert [len(each.covering) for each in found.variants] == [4, 2]
+    assert [each.modes for each in found.variants] == [("no_grad",)] * 2
+
+
+def test_generate_compiles_nothing_and_gives_what_eager_gives(llama):
+    model, found = llama
+    served_as_eager(model, 6, padded=False)
+    assert no_call_missed(model) and tracer.stats(model)["compiles"] <= len(found.covering)
+
+
+def test_beams_are_rows_of_a_larger_batch(llama):
+    model, _ = llama
+    inputs = prompt(model, 2, 7)
+    with tracer.set_stance("force_eager"):
+        expected = model.generate(**inputs, do_sample=False, num_beams=3, max_new_tokens=4)
+    assert torch.equal(model.generate(**inputs, do_sample=False, num_beams=3, max_new_tokens=4), expected)
+    assert no_call_missed(model)
+
+
+@torch.no_grad()
+def decoded_until_done(model, ids, mask, steps):
+    """Greedy decoding in which row n leaves the batch after `steps[n]` tokens."""
+    from transformers.cache_utils import DynamicCache
+
+    cache, row = DynamicCache(config=model.config), torch.arange(len(ids))
+    done = {}
+    texts, given = ids, ids
+    for step in range(max(steps) + 1):
+        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -given.shape[1] :].contiguous()
+        out = model(input_ids=given, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True)
+        given = out.logits[:, -1].argmax(-1, keepdim=True)
+        texts, mask = torch.cat([texts, given], 1), torch.cat([mask, torch.ones_like(given)], 1)
+        stays = torch.tensor([steps[number] > step for number in row.tolist()])
+        done |= {number: texts[at] for at, number in enumerate(row.tolist()) if not stays[at]}
+        if not stays.any():
+            break
+        cache.batch_select_indices(stays.nonzero()[:, 0])
+        row, texts, mask, given = row[stays], texts[stays], mask[stays], given[stays]
+    return [done[number] for number in sorted(done)]
+
+
+@pytest.mark.full
+def test_a_batch_that_shrinks_while_it_is_decoded_misses_nothing():
+    model = tiny("llama", layers=1)
     tracer.compile_module(model)
-    with torch.no_grad():
-        found = tracer.precompile(
-            model,
-            [
-                tracer.Variant(kwargs=prefill, spec=spec_of(prefill, False, static), name="prefill"),
-                tracer.Variant(kwargs=decode, spec=spec_of(decode, True, static), name="decode"),
-            ],
-        )
-    assert found.certified, str(found)
+
+    def run(B, S):
+        ids, mask = prompt(model, B, S).values()
+        decoded_until_done(model, ids, mask, [6 if row else 3 for row in range(B)] if B > 1 else [6])
+        decoded_until_done(model, ids, mask * (torch.arange(S) >= S // 2), [6] * B)
+
+    assert tracer.precompile(model, tracer.observe_calls(model, run, B=BATCH, S=LENGTH)).certified
     tracer.seal(model)
-    for each, wanted in zip(prompts, expected):
-        assert torch.equal(generate(model, *each, static), wanted)
-    stats = tracer.stats(model)
-    assert stats["sealed_misses"] == 0 and stats["certified"] and stats["compiles"] == len(found.covering)
-    assert len(tracer.contract(model).records()) == 2
+    draw = random.Random(1)
+    for _ in range(10):
+        ids, mask = prompt(model, draw.randint(*BATCH), draw.randint(*LENGTH), padded=True).values()
+        steps = [draw.randint(0, 6) for _ in ids]
+        with tracer.set_stance("force_eager"):
+            expected = decoded_until_done(model, ids, mask, steps)
+        assert all(map(torch.equal, decoded_until_done(model, ids, mask, steps), expected))
+    assert no_call_missed(model)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic cache", "static cache"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_hundred_random_prompts_miss_nothing(name, static):
+    model = tiny(name)
+    sealed(model, static)
+    served_as_eager(model, 100, static)
+    assert no_call_missed(model)
+
+
+@pytest.mark.full
+def test_a_window_that_slides_over_a_static_cache_is_full_at_a_length_that_is_found():
+    model = tiny("mistral", window=8)
+    found = sealed(model, static=True)[0]
+    assert "max(8, S)" in repr(found.variants[0].spec)
+    served_as_eager(model, 30, static=True)
+    assert no_call_missed(model)

@@ -107,12 +107,29 @@ def _laid_out_as(asker: Asker, func: Any, args: Sequence[Any], tensors: list[tor
         return fake
     if hints(fake.shape) != tuple(real.shape):
         return fake
-    strides = _strides(asker, fake, real.stride(), tensors)
+    seen = tuple(real.stride())
+    strides = _of_view(asker, fake, seen) if func is _aten.view.default else None
+    if strides is None:
+        strides = _strides(asker, fake, seen, tensors)
     if strides is None or all_same(strides, fake.stride()):
         return fake
     if getattr(func, "is_view", False):
         return _aten.as_strided.default(fake, fake.shape, strides, fake.storage_offset())
     return asker.lay_out(args, fake, strides)
+
+
+def _of_view(asker: Asker, fake: FakeTensor, seen: tuple[int, ...]) -> Sequence[Any] | None:
+    """The strides of a view with elements. In C, the stride of a dim of size 1 is the extent of the dim inside of it; PyTorch's
+    rule keeps that of the argument where the shapes are equal. None if the strides in this call (`seen`) are not these."""
+    known, strides = hints(fake.shape), list(fake.stride())
+    for dim in range(fake.dim() - 2, -1, -1):
+        if known[dim] == 1:
+            strides[dim] = fake.shape[dim + 1] * strides[dim + 1]
+    if 0 in known or hints(strides) != seen:
+        return None
+    for size in fake.shape:
+        _compare(asker, (0, 1, size))
+    return strides
 
 
 def _strides(asker: Asker, fake: FakeTensor, seen: tuple[int, ...], tensors: list[torch.Tensor]) -> Sequence[Any] | None:

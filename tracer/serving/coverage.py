@@ -309,6 +309,7 @@ class _Search:
         return state.declaring(choice_of([*others, self.spec], self.spec))
 
     def fill(self, budget: Budget) -> Coverage:
+        self.started = time.perf_counter()  # other variants were filled since this was made
         with solver.until(budget.ends):
             found = self.filled(budget)
         late = found.status == "unknown" and budget.is_late

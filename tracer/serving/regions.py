@@ -22,6 +22,7 @@ from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.tensors import TensorMatch
 from tracer.guards.values import EqualsMatch
 from tracer.serving.calls import Family, Layout
+from tracer.sources.attributes import TypeSource
 from tracer.sources.base import Source
 from tracer.sources.tensors import StorageOffsetSource, TensorSizeSource, TensorStrideSource
 
@@ -105,9 +106,9 @@ def _guard_not_understood(entry: _C.Entry, calls: Family) -> str | None:
 
 
 def _leads_through(source: Source | None, places: Container[Source]) -> bool:
-    """Whether a source is one of the places or is read through one."""
+    """Whether a source is one of the places or is read through one. The type of an int is that of every other one."""
     while source is not None and source not in places:
-        source = source.base
+        source = None if isinstance(source, TypeSource) and source.base in places else source.base
     return source is not None
 
 
