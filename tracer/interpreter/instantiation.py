@@ -72,6 +72,8 @@ def instantiate(
         unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call")
     if issubclass(value, tuple) and lookup(value, "__new__")[0] is lookup(value, "_fields")[0] and acts_as_tuple(value):
         return _new_named_tuple(tx, cls, args, kwargs)
+    if issubclass(value, tuple) and hasattr(value, "n_sequence_fields") and len(args) == 1 and not kwargs:
+        return _new_struct_sequence(tx, value, args[0])
     if value.__flags__ & _NOT_MADE_BY_CALLS:
         unsupported("unsupported-call", value=f"class {value.__qualname__}, which C alone makes instances of")
     if not is_heap_type(value) and not issubclass(value, BaseException):
@@ -201,6 +203,20 @@ def _new_named_tuple(
     if len(args) > len(fields) or set(values) != set(fields) or kwargs.keys() & set(fields[: len(args)]):
         unsupported("unsupported-call", value=f"named tuple {cls.value.__qualname__}")
     return NamedTupleVariable([values[name] for name in fields], cls.value)
+
+
+def _new_struct_sequence(tx: Tracer, cls: Any, iterable: VariableTracker) -> VariableTracker:
+    """An instance of a class such as torch.return_types.max, made of all its items."""
+    if iterable.is_constant() and not isinstance(iterable.constant(), (tuple, str, bytes)):
+        tx.raise_error(TypeError, "constructor requires a sequence")
+    items = iterable.unpack(tx)
+    if len(items) < cls.n_sequence_fields:
+        name, count = f"{cls.__module__}.{cls.__name__}", cls.n_sequence_fields
+        limit = "" if cls.n_fields == count else "at least "
+        tx.raise_error(TypeError, f"{name}() takes {limit or 'a '}{count}-sequence ({len(items)}-sequence given)")
+    if len(items) > cls.n_sequence_fields:
+        unsupported("unsupported-call", value=f"{cls.__qualname__} with {len(items)} items")
+    return NamedTupleVariable(items, cls)
 
 
 def _has_python_new(cls: type) -> bool:
