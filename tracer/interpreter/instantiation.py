@@ -30,6 +30,7 @@ from tracer.variables.containers.sets import SetVariable
 from tracer.variables.containers.tuples import acts_as_tuple
 from tracer.variables.exceptions.exception_groups import new_group
 from tracer.variables.exceptions.exceptions import ExceptionVariable, new_os_error, refuse_fields
+from tracer.variables.functions.autograd_context import FunctionInstanceVariable
 from tracer.variables.functions.callables import BoundMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import FunctionVariable
 from tracer.variables.marked_calls import heed_marks
@@ -145,6 +146,8 @@ def _new_object(
         return ExceptionVariable(value, args=args)
     if issubclass(value, torch.Tensor):
         return tx.new_tensor(value, args)
+    if issubclass(value, torch.autograd.Function):
+        return FunctionInstanceVariable(value)
     base, maker = storage_base(value), lookup(value, "__new__")[0]
     assert maker is not None  # it is `object`, if nothing else
     if not issubclass(base, maker) and not _has_python_new(value):
