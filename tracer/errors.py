@@ -139,12 +139,20 @@ class TraceAnew(Exception):
     """Raised while tracing: the trace is thrown away and the frame is traced again. By default, the next trace does not keep both
     branches of a condition on sizes but follows the one that this call takes. With `asks_layout`, it decides conditions on the
     strides of results; with `holds_leaves`, it makes leaves that require gradients outside of the graph; with `takes_cache`, the
-    id of a function, it takes what the cache of that function has."""
+    id of a function, it takes what the cache of that function has; with `calls_whole`, likewise, a call of it is one node."""
 
-    def __init__(self, *, asks_layout: bool = False, holds_leaves: bool = False, takes_cache: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        asks_layout: bool = False,
+        holds_leaves: bool = False,
+        takes_cache: int | None = None,
+        calls_whole: int | None = None,
+    ) -> None:
         self.asks_layout = asks_layout
         self.holds_leaves = holds_leaves
         self.takes_cache = takes_cache
+        self.calls_whole = calls_whole
 
 
 class TorchRuntimeError(Unsupported):

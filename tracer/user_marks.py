@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 import weakref
 from collections.abc import Iterator
 from types import FunctionType
@@ -138,6 +139,13 @@ def is_opaque(function: object) -> bool:
 def is_allowed(function: object) -> bool:
     """Whether a call of the function is to be one node of the graph."""
     return bool(graph_policy.get(function) == "allow")
+
+
+def is_allowed_by_torch(function: object) -> bool:
+    """Whether the program or a library has said `torch.compiler.allow_in_graph(function)`. Torch's own notes are read, where the
+    module that holds them is loaded."""
+    noted = getattr(sys.modules.get("torch._dynamo.trace_rules"), "_allowed_callable_ids", None)
+    return noted is not None and id(function) in noted()
 
 
 def has_constant_result(function: object) -> bool:

@@ -201,3 +201,11 @@ def test_sets_as_keys_and_members():
 
 def test_set_comprehension_over_strings():
     check(lambda x, names: (x + 1, {name.lower() for name in names}, frozenset(names)), X, ["B", "a", "C"])
+
+
+def test_a_deque_is_searched_within_bounds():
+    def fn(x):
+        items = deque([1, 2, 3, 1, 3])
+        return x + items.index(3), items.index(3, 3), items.index(1, -3), items.index(3, 0, 9)
+
+    captured(fn, X)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import re
+
 import torch
 
-from tests.support import check
+from tests.support import captured, check
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -58,3 +61,35 @@ def test_cells_and_bound_methods_are_compared_by_what_they_hold():
         return x + 1, cell(2) == cell(2), cell(1) == cell(2), items.append == items.append, items.append == [].append
 
     check(fn, torch.ones(2))
+
+
+def test_a_partial_object_is_called_by_name():
+    add = functools.partial(torch.add, alpha=2)
+    captured(lambda x: add.__call__(x, x) + functools.partial(torch.mul, x).__call__(3), torch.ones(2))
+
+
+def test_a_method_is_bound_by_a_descriptor_of_object():
+    bind = object.__setattr__.__get__
+
+    class Box:
+        pass
+
+    def fn(x):
+        box = Box()
+        bind(box)("item", x + 1)
+        return box.item
+
+    captured(fn, torch.ones(2))
+
+
+def test_a_pattern_searches_an_instance_of_a_subclass_of_str():
+    class Name(str):
+        __slots__ = ()
+
+    pattern = re.compile(r"(\w+)\.(\d+)")
+
+    def fn(x, name):
+        found = pattern.match(name)
+        return x + int(found.group(2)), found.groups(), pattern.sub("-", name), type(pattern.sub("-", Name("other")))
+
+    captured(fn, torch.ones(2), Name("layer.12"))

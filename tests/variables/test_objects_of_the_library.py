@@ -20,6 +20,7 @@ import torch
 
 from tests.soundness.watching import noticed
 from tests.support import breaks, captured, check, check_made
+from tracer import optimize
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -488,3 +489,18 @@ def test_paths_are_put_together():
         return x * len(path.parts), str(path), parts, path == pathlib.PurePosixPath("a/b/c.txt"), f"{path}"
 
     captured(f, X)
+
+
+def test_an_attribute_that_a_thread_may_lack_is_asked_for_and_set():
+    state = threading.local()
+    state.scale = 3.0
+
+    def fn(x):
+        depth = getattr(state, "depth", 0)
+        state.depth = depth + 1
+        return x * state.scale + state.depth, hasattr(state, "nothing")
+
+    run = optimize("eager", fullgraph=True)(fn)
+    seen = [run(X)[0], run(X)[0]]
+    del state.depth
+    assert torch.equal(seen[0], fn(X)[0]) and torch.equal(seen[1], fn(X)[0]) and state.depth == 2

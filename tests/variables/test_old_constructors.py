@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from tests.support import breaks, captured
@@ -28,3 +29,23 @@ def test_a_tensor_made_of_a_constant_is_an_index():
 
 def test_a_tensor_is_made_of_a_range():
     captured(lambda x: torch.tensor(range(x.size(0))) + x, torch.ones(3))
+
+
+def test_a_tensor_is_made_by_the_class_of_its_dtype():
+    def fn(x):
+        return (
+            torch.FloatTensor([1, 2]) + x,
+            torch.LongTensor(range(3)),
+            torch.BoolTensor([True]),
+            torch.IntTensor(x.size()).shape,
+        )
+
+    captured(fn, torch.ones(2))
+
+
+def test_the_class_of_a_dtype_converts_an_array():
+    captured(lambda x: torch.FloatTensor(np.arange(2.0)) + x, torch.ones(2))
+
+
+def test_the_class_of_a_dtype_takes_numbers_of_numpy():
+    captured(lambda x: torch.LongTensor([np.int64(1), np.int64(2)]) + x, torch.ones(2))

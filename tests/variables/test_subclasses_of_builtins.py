@@ -400,3 +400,15 @@ def test_list_that_is_initialised_again_is_emptied_first():
         return x + len(items), list(items)
 
     check(fn, torch.ones(2))
+
+
+def test_a_list_of_a_subclass_that_extends_itself_takes_the_items_that_it_has():
+    class Items(list):
+        pass
+
+    def fn(x, items):
+        items.extend(items)
+        items += items
+        return x + len(items), items
+
+    check(fn, X, Items([1, 2]))

@@ -149,6 +149,7 @@ NAMES = (
     "torch.fx._symbolic_trace.is_fx_tracing",
     "torch.fx.graph._PyTreeCodeGen",
     "torch.fx.graph._PyTreeInfo",
+    "torch.fx.graph_module._WrappedCall",
     "torch.fx.graph_module._loader.eval_cache",
     "torch.jit._script_if_tracing",
     "torch.nn.Module._call_impl",

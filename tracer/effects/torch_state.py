@@ -62,13 +62,54 @@ def _deterministic() -> tuple[bool, bool]:
 
 _C.never_trace(set_deterministic.__code__)
 _GRAD_MODE = Setting(lambda: (torch.is_grad_enabled(),), torch._C._set_grad_enabled)
+
+
+@dataclasses.dataclass(frozen=True)
+class Switch:
+    """A flag of the process that chooses kernels. No guard on torch's state covers it, so each trace that meets it guards what it
+    was at the entry. `is_read_late`: kernels read it when they run, not when torch chooses the operators of a function."""
+
+    ask: Callable[[], Any]
+    write: Callable[..., Any]
+    is_read_late: bool
+
+    def setting(self) -> Setting:
+        return Setting(lambda: (_as_constant(self.ask()),), self.write)
+
+
+def _as_constant(answer: Any) -> Any:
+    return tuple(answer) if type(answer) is list else answer
+
+
+def _switches() -> Iterator[Switch]:
+    for names, is_read_late in ((_CHOOSING, False), (_READ_LATE, True)):
+        for pair in names.split():
+            ask, write = (getattr(torch._C, name, None) for name in pair.split("/"))
+            if ask is not None and write is not None:  # not in every build
+                yield Switch(ask, write, is_read_late)
+
+
+_CHOOSING = """
+_get_flash_sdp_enabled/_set_sdp_use_flash _get_mem_efficient_sdp_enabled/_set_sdp_use_mem_efficient
+_get_math_sdp_enabled/_set_sdp_use_math _get_cudnn_sdp_enabled/_set_sdp_use_cudnn
+_get_overrideable_sdp_enabled/_set_sdp_use_overrideable _get_sdp_priority_order/_set_sdp_priority_order
+_get_math_sdp_allow_fp16_bf16_reduction/_set_math_sdp_allow_fp16_bf16_reduction
+"""
+_READ_LATE = """
+_get_cudnn_enabled/_set_cudnn_enabled _get_cudnn_benchmark/_set_cudnn_benchmark
+_get_cudnn_deterministic/_set_cudnn_deterministic _get_mkldnn_enabled/_set_mkldnn_enabled
+_get_mkldnn_deterministic/_set_mkldnn_deterministic _get_nnpack_enabled/_set_nnpack_enabled
+"""
+SWITCHES: tuple[Switch, ...] = tuple(_switches())
 SETTINGS: tuple[Setting, ...] = (
     _GRAD_MODE,
     *_autocast("cpu"),
     *_autocast("cuda"),
     Setting(_deterministic, set_deterministic),
+    *(switch.setting() for switch in SWITCHES),
     Setting(lambda: (torch.is_autocast_cache_enabled(),), torch.set_autocast_cache_enabled),
 )
+_FIRST_SWITCH = len(SETTINGS) - 1 - len(SWITCHES)
 State = tuple[tuple[Any, ...], ...]
 
 
@@ -83,8 +124,10 @@ def write_state(state: State) -> None:
 
 
 def operations_are_observed() -> bool:
-    """Whether the program has a torch-dispatch or torch-function mode or a transform of torch.func active on this thread: it
-    would see the tracer's own operations. Also if dispatch to Python is switched off, because fake tensors need that."""
+    """Whether the program has a torch-dispatch or torch-function mode, a transform of torch.func or `torch.jit.trace` active on
+    this thread: it would see the tracer's own operations. Also if dispatch to Python is off, which fake tensors need."""
+    if torch._C._get_tracing_state() is not None:
+        return True
     if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
         return True
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
@@ -261,6 +304,10 @@ class TorchState:
             finally:
                 write_state(now)
         write_state(now)
+
+    def at_entry(self, switch: Switch) -> Any:
+        """What a switch was when the frame began."""
+        return self._before[_FIRST_SWITCH + SWITCHES.index(switch)][0]
 
     @property
     def after(self) -> tuple[State, bool]:

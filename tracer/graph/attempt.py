@@ -19,14 +19,17 @@ class AttemptOptions:
     asks_layout: bool = False  # layouts of results are decided by conditions on sizes, not guessed
     holds_leaves: bool = False  # leaves that require gradients are made by the output code
     caches_taken: frozenset[int] = frozenset()  # ids of functions whose cache is not traced through where it has the result
+    called_whole: frozenset[int] = frozenset()  # ids of functions a call of which is one node
 
     def after(self, anew: TraceAnew) -> AttemptOptions:
         """The options of the next attempt, after `anew` has ended this one."""
-        needs_more = anew.asks_layout or anew.holds_leaves or anew.takes_cache is not None
+        functions = anew.takes_cache, anew.calls_whole
+        needs_more = anew.asks_layout or anew.holds_leaves or functions != (None, None)
         return dataclasses.replace(
             self,
             keeps_branches=self.keeps_branches and needs_more,
             asks_layout=self.asks_layout or anew.asks_layout,
             holds_leaves=self.holds_leaves or anew.holds_leaves,
             caches_taken=self.caches_taken if anew.takes_cache is None else self.caches_taken | {anew.takes_cache},
+            called_whole=self.called_whole if anew.calls_whole is None else self.called_whole | {anew.calls_whole},
         )

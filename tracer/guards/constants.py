@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import math
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,25 @@ SINGLETONS = (
     torch.qscheme,
 )
 _SCALARS = (int, float, complex, str, bytes, torch.device)
-LIBRARY_VALUES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
+
+
+def _native_enums() -> tuple[type, ...]:
+    """The enums that torch's bindings define. They are no `enum.Enum`: a member may be several objects, which are equal."""
+    spaces = (torch._C, *(each for each in vars(torch._C).values() if isinstance(each, types.ModuleType)))
+    values = [value for space in spaces if space.__name__.startswith("torch._C") for value in vars(space).values()]
+    made = [value for value in values if isinstance(value, type) and isinstance(value, type(torch._C.DispatchKey))]
+    return tuple(dict.fromkeys(value for value in made if "__members__" in vars(value)))
+
+
+NATIVE_ENUMS = _native_enums()
+LIBRARY_VALUES = (
+    datetime.date,
+    datetime.time,
+    datetime.datetime,
+    datetime.timedelta,
+    datetime.timezone,
+    *NATIVE_ENUMS,
+)
 _SEQUENCES = (tuple, torch.Size, frozenset)
 _LONGEST_LITERAL = 200
 _MOST_INLINE_LEAVES = 8
@@ -102,6 +121,8 @@ def _value_parts(value: Any) -> tuple[Any, ...]:
         case datetime.timezone():
             given: tuple[Any, ...] = value.__getinitargs__()  # type: ignore[attr-defined]  # has one, by its class
             return given
+    if type(value) in NATIVE_ENUMS:
+        return (int(value),)
     found: tuple[Any, ...] = value.__reduce_ex__(4)[1]
     return found
 

@@ -11,6 +11,7 @@ import torch
 from tracer import library, user_marks
 from tracer.discovery import import_modules
 from tracer.effects.torch_state import preserve_global_state
+from tracer.errors import TraceAnew, Unsupported
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import Passed, bind, bind_passed
 from tracer.interpreter.module_calls import MODULE_CALLS, refuse_backward_hooks
@@ -70,7 +71,28 @@ def inline(
     direct: bool = False,
     passed: Passed | None = None,
 ) -> VariableTracker:
-    """`passed`: what the call passes on besides; there are no `kwargs` then."""
+    """`passed`: what the call passes on besides; there are no `kwargs` then.
+
+    A function that is allowed in torch's graphs is traced through where it can be, as that follows sizes that vary."""
+    if not isinstance(function, UserFunctionVariable) or not user_marks.is_allowed_by_torch(function.value):
+        return _traced_through(tx, function, args, kwargs, direct, passed)
+    if id(function.value) in tx.output.options.called_whole:
+        given = [*args, *(() if passed is None else passed.args(tx))]
+        return call_in_graph(tx, function.value, given, kwargs if passed is None else passed.kwargs(tx))
+    try:
+        return _traced_through(tx, function, args, kwargs, direct, passed)
+    except Unsupported:
+        raise TraceAnew(calls_whole=id(function.value)) from None
+
+
+def _traced_through(
+    tx: Tracer,
+    function: FunctionVariable,
+    args: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+    direct: bool,
+    passed: Passed | None,
+) -> VariableTracker:
     code = function.code
     if isinstance(function, UserFunctionVariable):
         if function.any_of_its_code:

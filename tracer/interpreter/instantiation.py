@@ -30,6 +30,7 @@ from tracer.variables.containers.sets import SetVariable
 from tracer.variables.containers.tuples import acts_as_tuple
 from tracer.variables.exceptions.exception_groups import new_group
 from tracer.variables.exceptions.exceptions import ExceptionVariable, new_os_error, refuse_fields
+from tracer.variables.functions.autograd_context import FunctionInstanceVariable
 from tracer.variables.functions.callables import BoundMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import FunctionVariable
 from tracer.variables.marked_calls import heed_marks
@@ -72,6 +73,8 @@ def instantiate(
         unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call")
     if issubclass(value, tuple) and lookup(value, "__new__")[0] is lookup(value, "_fields")[0] and acts_as_tuple(value):
         return _new_named_tuple(tx, cls, args, kwargs)
+    if issubclass(value, tuple) and hasattr(value, "n_sequence_fields") and len(args) == 1 and not kwargs:
+        return _new_struct_sequence(tx, value, args[0])
     if value.__flags__ & _NOT_MADE_BY_CALLS:
         unsupported("unsupported-call", value=f"class {value.__qualname__}, which C alone makes instances of")
     if not is_heap_type(value) and not issubclass(value, BaseException):
@@ -143,6 +146,8 @@ def _new_object(
         return ExceptionVariable(value, args=args)
     if issubclass(value, torch.Tensor):
         return tx.new_tensor(value, args)
+    if issubclass(value, torch.autograd.Function):
+        return FunctionInstanceVariable(value)
     base, maker = storage_base(value), lookup(value, "__new__")[0]
     assert maker is not None  # it is `object`, if nothing else
     if not issubclass(base, maker) and not _has_python_new(value):
@@ -201,6 +206,20 @@ def _new_named_tuple(
     if len(args) > len(fields) or set(values) != set(fields) or kwargs.keys() & set(fields[: len(args)]):
         unsupported("unsupported-call", value=f"named tuple {cls.value.__qualname__}")
     return NamedTupleVariable([values[name] for name in fields], cls.value)
+
+
+def _new_struct_sequence(tx: Tracer, cls: Any, iterable: VariableTracker) -> VariableTracker:
+    """An instance of a class such as torch.return_types.max, made of all its items."""
+    if iterable.is_constant() and not isinstance(iterable.constant(), (tuple, str, bytes)):
+        tx.raise_error(TypeError, "constructor requires a sequence")
+    items = iterable.unpack(tx)
+    if len(items) < cls.n_sequence_fields:
+        name, count = f"{cls.__module__}.{cls.__name__}", cls.n_sequence_fields
+        limit = "" if cls.n_fields == count else "at least "
+        tx.raise_error(TypeError, f"{name}() takes {limit or 'a '}{count}-sequence ({len(items)}-sequence given)")
+    if len(items) > cls.n_sequence_fields:
+        unsupported("unsupported-call", value=f"{cls.__qualname__} with {len(items)} items")
+    return NamedTupleVariable(items, cls)
 
 
 def _has_python_new(cls: type) -> bool:

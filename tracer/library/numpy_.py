@@ -6,18 +6,19 @@ Functions with side effects are left to CPython, because `torch._numpy` does not
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from tracer.graph.operations.array_operations import array_operation, tnp
+from tracer.graph.operations.array_operations import array_operation, is_in_torch
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import SequenceVariable
 from tracer.variables.tensors.arrays import NdarrayVariable, apply
+from tracer.variables.tensors.numpy_sizes import reduced_sizes
 from tracer.variables.values.constant import NONE, ConstantVariable, fold
 
 if TYPE_CHECKING:
@@ -28,22 +29,36 @@ Value = VariableTracker
 _NAMESPACES: tuple[tuple[str, ModuleType], ...] = (("", np), ("linalg.", np.linalg), ("fft.", np.fft))
 
 
+# Functions that `torch._numpy` lacks, and that do nothing but compute: of constants, NumPy computes them while tracing.
+_PURE = frozenset(
+    """
+    base_repr binary_repr block concat cumulative_prod cumulative_sum delete digitize ediff1d histogram_bin_edges insert interp
+    intersect1d isin ix_ kaiser lexsort matrix_transpose nanargmax nanargmin nanmax nanmean nanmedian nanmin nanpercentile
+    nanquantile nanstd nansum nanvar packbits partition argpartition permute_dims poly polyadd polyder polydiv polyfit polyint
+    polymul polysub polyval pow ravel_multi_index roots select setdiff1d setxor1d spacing trapezoid trim_zeros union1d unpackbits
+    unravel_index unstack unwrap vecdot bitwise_count acos acosh asin asinh atan atan2 atanh
+    """.split()
+)
+
+
+_REDUCING = {"prod": "*", "sum": "+"}
+
+
 def _function(paths: list[str]) -> Any:
+    operations = [array_operation("function", path) for path in paths]
+    reduces = next((_REDUCING[path] for path in paths if path in _REDUCING), None)
+
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-        path = next(filter(_is_in_torch, paths), None)
-        if path is None:
+        operation = next((each for each in operations if is_in_torch(each.name)), operations[0])
+        if _PURE.isdisjoint(paths) and not is_in_torch(operation.name):
             unsupported("unsupported-builtin", function=f"numpy.{paths[0]}")
-        return apply(tx, array_operation("function", path), list(args), kwargs)
+        if reduces is not None and len(args) == 1 and isinstance(args[0], SequenceVariable) and not kwargs:
+            made = reduced_sizes(tx, reduces, args[0].items(tx))
+            if made is not None:
+                return made
+        return apply(tx, operation, list(args), kwargs)
 
     return model
-
-
-@functools.cache
-def _is_in_torch(path: str) -> bool:
-    found: Any = tnp
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    return found is not None
 
 
 def _functions() -> dict[int, tuple[Any, list[str]]]:
@@ -57,9 +72,27 @@ def _functions() -> dict[int, tuple[Any, list[str]]]:
     return found
 
 
+_ABOUT_DTYPES = "issubdtype result_type promote_types can_cast min_scalar_type common_type isdtype mintypecode isscalar".split()
 for _numpys, _paths in _functions().values():
-    if models.get(_numpys) is None:
+    if models.get(_numpys) is None and set(_ABOUT_DTYPES).isdisjoint(_paths):  # `numpy_dtypes` has those
         models.of_plain_tensors(_numpys)(_function(_paths))
+
+
+def _grid(name: str) -> Any:
+    def model(tx: Tracer, made: Value, key: Value) -> Value:
+        """`np.mgrid[key]` and the like."""
+        own = getattr(made, "value", None)
+        path = next((path for path in _GRIDS if getattr(np, path) is own), None)
+        if path is None:
+            unsupported("unsupported-builtin", function=f"numpy.{name} of another object")
+        return apply(tx, array_operation("function", f"{path}.__getitem__"), [key], {})
+
+    return model
+
+
+_GRIDS = ("mgrid", "ogrid", "r_", "c_")
+for _function_of_grid in dict.fromkeys(type(getattr(np, name)).__getitem__ for name in _GRIDS):
+    models.of_plain_tensors(_function_of_grid)(_grid("mgrid"))
 
 
 def _scalar(cls: type[np.number[Any]]) -> Any:

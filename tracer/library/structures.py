@@ -14,6 +14,7 @@ from tracer.operators.proxies import SYM_TYPES
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SequenceVariable, TupleVariable
+from tracer.variables.containers.tuples import is_named_tuple
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import is_constant_value
 from tracer.variables.values.symbolic import SymNodeVariable
@@ -31,6 +32,8 @@ def containers_of(tx: Tracer, value: VariableTracker) -> Any:
         return kind(containers_of(tx, item) for item in value.items(tx))
     if isinstance(value, NamedTupleVariable) and hasattr(kind, "_fields"):
         return tuple.__new__(kind, [containers_of(tx, item) for item in value.items(tx)])
+    if isinstance(value, NamedTupleVariable):
+        return kind([containers_of(tx, item) for item in value.items(tx)])
     if isinstance(value, DictVariable) and kind in _MAPPINGS:
         return kind((key.constant(), containers_of(tx, item)) for key, item in value.pairs(tx))
     if kind in pytree.SUPPORTED_NODES:
@@ -48,7 +51,7 @@ def tracked(tx: Tracer, structure: Any, leaf: Callable[[Any], VariableTracker]) 
     if kind in _MAPPINGS:
         pairs = [(tx.literal(key), tracked(tx, item, leaf)) for key, item in structure.items()]
         return DictVariable({key.hash_key(tx): (key, item) for key, item in pairs}, cls=kind)
-    if isinstance(structure, tuple) and hasattr(kind, "_fields"):
+    if isinstance(structure, tuple) and is_named_tuple(kind):
         return NamedTupleVariable([tracked(tx, item, leaf) for item in structure], kind)
     return leaf(structure)
 

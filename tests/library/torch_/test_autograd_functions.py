@@ -407,3 +407,17 @@ def test_the_history_of_a_result_is_called_as_in_eager():
         return y.grad_fn.name(), type(y.grad_fn).__name__
 
     assert check(program, leaf()).result == ("HalvingBackward", "HalvingBackward")
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_apply_of_an_instance_is_that_of_the_class():
+    class Doubled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    captured(lambda x: Doubled().apply(x), leaf(X))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 
 import torch
 
@@ -69,3 +70,22 @@ def test_modules_are_made_and_copied_inside_once_torch_compile_was_used():
         return copied(x), copied, made, copy.deepcopy(layer)
 
     captured(fn, X)
+
+
+def test_what_torch_is_told_to_allow_is_one_operation_where_it_cannot_be_traced():
+    def library_function(x, times):
+        os.urandom(1)
+        return x * times
+
+    torch.compiler.allow_in_graph(library_function)
+    checked = captured(lambda x: library_function(x, 3) + 1, torch.ones(2))
+    assert any(node.target is library_function for node in checked.graphs[0].graph.nodes)
+
+
+def test_what_torch_is_told_to_allow_is_traced_through_where_it_can_be():
+    def library_function(x):
+        return x.reshape(-1, x.shape[0])
+
+    torch.compiler.allow_in_graph(library_function)
+    checked = captured(lambda x: library_function(x) + 1, torch.ones(2, 3))
+    assert all(node.target is not library_function for node in checked.graphs[0].graph.nodes)

@@ -94,3 +94,16 @@ def test_a_kind_of_node_that_is_registered_later_is_noticed() -> None:
         assert run(X, Registered(X)) is program(X, Registered(X)) is True
     finally:
         pytree._deregister_pytree_node(Registered)
+
+
+def test_results_with_named_fields_are_taken_apart_and_made_again():
+    def fn(x):
+        leaves, spec = pytree.tree_flatten(torch.sort(x, 1))
+        doubled = pytree.tree_map(lambda leaf: leaf * 2, x.max(dim=0))
+        return pytree.tree_unflatten([leaf + 1 for leaf in leaves], spec), doubled, torch.return_types.max((x, x)).indices
+
+    captured(fn, X)
+
+
+def test_a_result_with_named_fields_of_too_few_items_is_the_error_of_torch():
+    check(lambda x: torch.return_types.max((x + 1,)), X)

@@ -109,6 +109,16 @@ _KINDS: dict[str, Callable[[str], Callable[..., Any]]] = {
 
 
 @functools.cache
+def is_in_torch(name: str) -> bool:
+    """Whether `torch._numpy` has the function of an operation; it has all operators, and methods are tried."""
+    kind, _, path = name.partition(":")
+    found: Any = tnp
+    for part in path.split(".") if kind == "function" else ():
+        found = getattr(found, part, None)
+    return found is not None
+
+
+@functools.cache
 def array_operation(kind: str, name: str) -> ArrayOperation:
     """The operation of a kind: "function", "method", "attribute" or "operator"."""
     return ArrayOperation(f"{kind}:{name}")

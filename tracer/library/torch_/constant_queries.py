@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from tracer.effects.torch_state import SWITCHES, Switch
+from tracer.graph_breaks import unsupported
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -21,11 +24,12 @@ class AnswerMatch(Guard):
     """A function, called without arguments, returns what it returned while tracing."""
 
     question: Callable[[], Any]
-    answer: Any
+    answer: Any  # hashable: a list is given as a tuple
     kind: ClassVar[str] = "ANSWER_MATCH"
 
     def check(self, code: CheckScope) -> str | None:
-        return f"{code.const(self.question, 'ask')}() == {self.answer!r}"
+        ask = f"{code.const(self.question, 'ask')}()"
+        return f"{f'(*{ask},)' if type(self.answer) is tuple else ask} == {self.answer!r}"
 
     def lines(self) -> list[str]:
         return [f"{self.question.__name__}() == {self.answer!r}"]
@@ -37,11 +41,9 @@ class AnswerMatch(Guard):
 
 _QUESTIONS = """
 distributed.is_initialized get_float32_matmul_precision get_num_threads is_warn_always_enabled is_anomaly_enabled
-is_anomaly_check_nan_enabled _C._get_cudnn_enabled _C._get_cudnn_benchmark _C._get_cudnn_deterministic
-_C._get_cudnn_allow_tf32 _C._get_cublas_allow_tf32 _C._get_mkldnn_enabled _C._get_mkldnn_deterministic
-_C._get_flash_sdp_enabled _C._get_mem_efficient_sdp_enabled _C._get_math_sdp_enabled _C._get_cudnn_sdp_enabled
-_C._get_overrideable_sdp_enabled _C._get_nnpack_enabled _C._autograd._profiler_enabled _C._is_multithreading_enabled
-_C._is_view_replay_enabled _C._get_float32_matmul_precision _C._get_math_sdp_allow_fp16_bf16_reduction
+is_anomaly_check_nan_enabled _C._autograd._profiler_enabled _C._is_multithreading_enabled _C._is_view_replay_enabled
+_C._get_cudnn_allow_tf32 _C._get_cublas_allow_tf32 _C._get_float32_matmul_precision _C._get_onednn_allow_tf32
+_C._get_cudnn_depthwise_kernel
 """
 
 
@@ -61,6 +63,32 @@ def _resolve(path: str) -> Any:
     return value
 
 
+# -- switches, which a program may set, too ---------------------------------------------------------------------------------
+
+
+def _model_of_asking(switch: Switch) -> Callable[..., VariableTracker]:
+    def model(tx: Tracer) -> VariableTracker:
+        tx.guard(AnswerMatch(switch.ask, tx.trace.torch_state.at_entry(switch)))
+        return tx.literal(switch.ask())
+
+    return model
+
+
+def _model_of_setting(switch: Switch) -> Callable[..., VariableTracker]:
+    def model(tx: Tracer, value: VariableTracker) -> VariableTracker:
+        if switch.is_read_late and tx.output.memory is not None:  # compilers drop the node
+            unsupported("side-effect-call", name=f"torch._C.{switch.write.__name__}", value="torch's global state")
+        given = tuple(item.constant() for item in value.unpack(tx)) if value.python_type() is list else value.constant()
+        tx.guard(AnswerMatch(switch.ask, tx.trace.torch_state.at_entry(switch)))
+        tx.trace.torch_state.change(switch.write, given)
+        return NONE
+
+    return model
+
+
+for _switch in SWITCHES:
+    models.of_plain_tensors(_switch.ask)(_model_of_asking(_switch))
+    models.of_plain_tensors(_switch.write)(_model_of_setting(_switch))
 for _path in _QUESTIONS.split():
     _question = _resolve(_path)
     if _question is not None:  # not in every build

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.library.numpy_ import tensor_of
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.containers.lists import ListVariable, RangeVariable, SequenceVariable
+from tracer.variables.containers.lists import ListVariable, RangeVariable, SequenceVariable, SizeVariable
 from tracer.variables.tensors.arrays import NdarrayVariable
+from tracer.variables.tensors.numpy_sizes import NumpySizeVariable
 from tracer.variables.tensors.tensor import TensorVariable
-from tracer.variables.values.constant import NONE
+from tracer.variables.values.constant import NONE, ZERO
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
@@ -49,8 +51,13 @@ def _tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
     if isinstance(data, RangeVariable):
         data = ListVariable(data.unpack(tx))
     leaves = _leaves(tx, data)
+    if any(isinstance(leaf, NumpySizeVariable) for leaf in leaves):
+        data = _with_numbers(tx, data)
+        leaves = _leaves(tx, data)
     if any(isinstance(leaf, TensorVariable) for leaf in leaves) and not isinstance(data, TensorVariable):
         unsupported("data-dependent-method", value="a list of tensors", name="torch.tensor")
+    if any(leaf.is_constant() and isinstance(leaf.constant(), np.generic) for leaf in leaves) and "dtype" not in kwargs:
+        kwargs["dtype"] = tx.literal(torch.tensor(_constants(tx, data)).dtype)  # the graph has Python's numbers
     if any(isinstance(leaf, SymNodeVariable) for leaf in leaves):
         return _tensor_of_symbols(tx, data, leaves, kwargs)
     return tx.call_in_graph(torch.tensor, [data], kwargs)
@@ -60,6 +67,20 @@ def _leaves(tx: Tracer, data: Value) -> list[Value]:
     if isinstance(data, SequenceVariable):
         return [leaf for item in data.items(tx) for leaf in _leaves(tx, item)]
     return [data]
+
+
+def _with_numbers(tx: Tracer, data: Value) -> Value:
+    """Nested lists with the Python ints that ints of NumPy hold. Both make a tensor of int64, beside other ints and alone."""
+    if isinstance(data, SequenceVariable):
+        return ListVariable([_with_numbers(tx, item) for item in data.items(tx)])
+    return data.number if isinstance(data, NumpySizeVariable) else data
+
+
+def _constants(tx: Tracer, data: Value) -> Any:
+    """Nested lists of the numbers; a number that varies counts as one of its type."""
+    if isinstance(data, SequenceVariable):
+        return [_constants(tx, item) for item in data.items(tx)]
+    return data.python_type()(0) if isinstance(data, SymNodeVariable) else data.constant()
 
 
 def _shape(tx: Tracer, data: Value) -> list[int]:
@@ -90,6 +111,38 @@ def _tensor_of_symbols(tx: Tracer, data: Value, leaves: list[Value], kwargs: dic
             made = made.call_method(tx, "reshape", [tx.literal(size) for size in shape], {})
     moved = {"dtype": exact if dtype.constant() is None else dtype, **{k: v for k, v in kwargs.items() if k == "device"}}
     return made.call_method(tx, "to", [], moved)
+
+
+# -- torch.FloatTensor and the like --------------------------------------------------------------------------------------------
+
+_CLASSES_BY_DTYPE: tuple[Any, ...] = (
+    torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.ByteTensor, torch.CharTensor,
+    torch.ShortTensor, torch.IntTensor, torch.LongTensor, torch.BoolTensor,
+)  # fmt: skip
+
+
+def _of_dtype(cls: Any) -> Any:
+    """The model of a class that makes tensors of one dtype in the CPU's memory, from data or of a size."""
+
+    def model(tx: Tracer, *args: Value) -> Value:
+        if tx.trace.overrides.modes or any(isinstance(arg, TensorVariable) for arg in args):
+            unsupported("unsupported-builtin", function=f"torch.{cls.__name__} of a tensor or under a mode")
+        dtype, data = tx.literal(cls.dtype), args[0] if len(args) == 1 else None
+        if isinstance(data, NdarrayVariable) and not data.is_scalar:
+            return tensor_of(tx, data, True, dtype)
+        if isinstance(data, (SequenceVariable, RangeVariable)) and not isinstance(data, SizeVariable):
+            return _tensor(tx, data, dtype=dtype, device=tx.literal(_CPU))
+        sizes: list[Value] = [data] if isinstance(data, SizeVariable) else list(args) or [ZERO]
+        if not isinstance(data, SizeVariable) and any(size.python_type() is not int for size in sizes):
+            unsupported("unsupported-builtin", function=f"torch.{cls.__name__}")
+        return tx.call_in_graph(torch.empty, sizes, {"dtype": dtype, "device": tx.literal(_CPU)})
+
+    return model
+
+
+_CPU = torch.device("cpu")
+for _class in _CLASSES_BY_DTYPE:
+    models.of_plain_tensors(_class)(_of_dtype(_class))
 
 
 @models.of_plain_tensors(torch._shape_as_tensor)

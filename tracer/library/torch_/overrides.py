@@ -19,7 +19,7 @@ from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.containers.sets import FrozenSetVariable
-from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.functions.callables import CallableVariable, bound_by_get
 from tracer.variables.tensors.override_switches import OverrideSwitchVariable
 from tracer.variables.tensors.overrides import as_subclass
 from tracer.variables.tensors.tensor import TensorVariable
@@ -112,6 +112,8 @@ def _descriptor_method(tx: Tracer, callee: CallableVariable, *args: Value) -> Va
     """`torch.Tensor.shape.__get__` and the like, which `__torch_function__` gets as the function when an attribute is read."""
     method = callee.value
     descriptor = method.__self__
+    if method.__name__ == "__get__" and isinstance(descriptor, types.WrapperDescriptorType):  # of object.__setattr__, say
+        return bound_by_get(tx, CallableVariable(descriptor), list(args), {})
     name = getattr(descriptor.fget if isinstance(descriptor, property) else descriptor, "__name__", "")
     if not args or not isinstance(args[0], TensorVariable) or lookup(torch.Tensor, name)[1] is not descriptor:
         unsupported("unsupported-builtin", function=method.__qualname__)

@@ -14,14 +14,13 @@ from tracer.sources.reading import tensor_of_array
 from tracer.sources.tensors import ArrayTensorSource
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.functions.callables import CallableVariable
-from tracer.variables.tensors.arrays import NdarrayVariable, NumpyDtypeVariable
+from tracer.variables.tensors.arrays import SHARED_DTYPES, NdarrayVariable, NumpyDtypeVariable, NumpyLimitsVariable
 from tracer.variables.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
-_NAMES = "bool int8 uint8 int16 int32 int64 float16 float32 float64 complex64 complex128"
-_SHARED_DTYPES = frozenset(map(np.dtype, _NAMES.split()))
+_SHARED_DTYPES = frozenset(map(np.dtype, SHARED_DTYPES))
 
 
 @tracks(np.ndarray)
@@ -54,3 +53,9 @@ def _numpy_dtype(builder: VariableBuilder, tx: Tracer, value: Any, source: Sourc
         return opaque(builder, value, source)
     builder.guard(IdMatch(source, value))
     return NumpyDtypeVariable(value, source)
+
+
+@tracks(np.finfo, np.iinfo)
+def _limits(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(IdMatch(source, value))
+    return NumpyLimitsVariable(value, source)

@@ -18,7 +18,7 @@ from tracer import user_marks
 from tracer.graph.fakes.fake_tensors import expr_of, is_leaf, is_symbolic
 from tracer.guards.base import Guard
 from tracer.guards.class_shape import ClassShape, ClassTemplate
-from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
+from tracer.guards.constants import LIBRARY_VALUES, NATIVE_ENUMS, is_guardable_constant
 from tracer.guards.identity import Distinct, IdMatch, SameObject, TypeMatch
 from tracer.guards.tensors import TensorMatch, tensor_spec
 from tracer.guards.values import EqualsMatch, OrdinaryFloat
@@ -228,7 +228,8 @@ def _by_identity(builder: VariableBuilder, tx: Tracer, value: Any, source: Sourc
 
 @tracks(*LIBRARY_VALUES)
 def _library_value(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    if not is_guardable_constant(value) or not builder.trace.policy.value_is_constant(source, value):
+    varies = type(value) not in NATIVE_ENUMS and not builder.trace.policy.value_is_constant(source, value)
+    if varies or not is_guardable_constant(value):
         return opaque(builder, value, source)
     builder.guard(EqualsMatch(source, value))
     return LibraryValueVariable(value, source)

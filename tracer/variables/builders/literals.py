@@ -27,7 +27,7 @@ def from_python(value: Any) -> VariableTracker:
     cls = type(value)
     if cls in PATTERN_TYPES:
         return PatternVariable(value)
-    if cls in CONSTANT_TYPES or isinstance(value, np.number):
+    if cls in CONSTANT_TYPES or isinstance(value, (np.number, np.bool_)):
         return ConstantVariable(value)
     if isinstance(value, enum.Enum):
         return EnumMemberVariable(value)

@@ -35,6 +35,9 @@ _DTYPE_OF_CLASS = {bool: torch.bool, int: torch.int64, float: torch.float64, com
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
+_METACLASS_OF_BINDINGS = type(torch._C.DispatchKey)  # of classes that torch makes with pybind11
+
+
 class ClassVariable(RealObjectVariable):
     """A class."""
 
@@ -191,6 +194,8 @@ class ClassVariable(RealObjectVariable):
         owner, static = lookup(metaclass, name)
         if owner in (None, type, object) or owner is enum.EnumMeta and name not in ("__setattr__", "__delattr__"):
             return None
+        if metaclass is _METACLASS_OF_BINDINGS and name in ("__getattribute__", "__call__"):
+            return None  # they do what those of `type` do; the former gives a method written in C as it is
         return owner, static
 
     def _defines(self, tx: Tracer, name: str) -> bool:

@@ -320,7 +320,11 @@ def _remove(tx: Tracer, self: DequeVariable, item: VariableTracker, /) -> Variab
 
 @_deque("index")
 def _index(tx: Tracer, self: DequeVariable, item: VariableTracker, /, *bounds: VariableTracker) -> VariableTracker:
-    position = None if bounds else self._find(tx, item, 0, len(self._items))
+    limits = [as_int(tx, bound) for bound in bounds]
+    if len(bounds) > 2 or None in limits:
+        unsupported("call-arguments", error="deque.index")
+    start, stop, _ = slice(*(limits or [0]), *([None] * (len(limits) < 2))).indices(len(self._items))
+    position = self._find(tx, item, start, stop)
     if position is None:
         unsupported("unsupported-method", value=self.describe(), name="index")
     return ConstantVariable(position)

@@ -94,6 +94,8 @@ class ListVariable(SequenceVariable):
     def extend(self, tx: Tracer, other: VariableTracker) -> None:
         """Appends the items one by one, so that an iterator over this very list sees them as it would in CPython."""
         tx.effects.mutate(self)
+        if getattr(other, "storage", None) is self:  # an instance of a subclass: CPython takes the items that it has now
+            other = TupleVariable(self.items(tx))
         if isinstance(other, SequenceVariable):
             more = other.items(tx)
             self._held.extend(more)

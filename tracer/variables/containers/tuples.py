@@ -128,6 +128,11 @@ def acts_as_tuple(cls: type) -> bool:
     return not any(has_from_python(cls, name) for name in _SPECIAL)
 
 
+def is_named_tuple(cls: type) -> bool:
+    """Whether instances of a tuple class are made of `collections.namedtuple` or are struct sequences."""
+    return hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields")
+
+
 def is_generated(static: Any) -> bool:
     """Whether `static` is a function that `collections.namedtuple` generated for a class."""
     return is_a(static, types.FunctionType) and static.__globals__ is vars(collections)

@@ -13,7 +13,7 @@ from tracer.sources.reading import is_a
 from tracer.variables.functions.callables import BoundMethodVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class FunctionContextVariable(VariableTracker):
@@ -38,3 +38,28 @@ class FunctionContextVariable(VariableTracker):
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         tx.effects.mutate(self)
         self.attributes[name] = value
+
+
+class FunctionInstanceVariable(VariableTracker):
+    """An instance of an `autograd.Function`, which old programs make in order to call `apply` of it, a method of the class."""
+
+    source = None
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"FunctionInstanceVariable({self.cls.__qualname__})"
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tx.class_variable(self.cls)
+        if name != "apply":
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        return tx.class_variable(self.cls).get_attr(tx, name)
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        unsupported("cannot-reconstruct", value=self.describe())

@@ -238,6 +238,8 @@ class PartialVariable(VariableTracker):
             return pending
         if name == "__class__":
             return tx.class_variable(self.cls)
+        if name == "__call__":
+            return tx.bound_builtin_method(self, name)
         if defines(self.cls, name) or tx.effects.is_deleted(self, name):
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         if self.value is not None and self.source is not None:
@@ -245,6 +247,11 @@ class PartialVariable(VariableTracker):
                 return tx.wrap(self.value.__dict__[name], AttrSource(self.source, name))
             tx.guard_absent(self, name)
         tx.raise_error(AttributeError, f"'functools.partial' object has no attribute {name!r}")
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        return self.call(tx, args, kwargs) if name == "__call__" else super().call_method(tx, name, args, kwargs)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         if name in ("func", "args", "keywords"):

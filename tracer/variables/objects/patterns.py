@@ -9,7 +9,7 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.iteration import SequenceIterator
-from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.constant import ConstantVariable, plain_value
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -26,6 +26,9 @@ class PatternVariable(ConstantVariable):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
+        if name != "finditer" and any(plain_value(value) is not value for value in args):
+            made = self.call_method(tx, name, [plain_value(value) for value in args], kwargs)
+            return MatchOfInstance(made.value) if isinstance(made, PatternVariable) else made
         if name in ("sub", "subn") and args and not args[0].is_constant() and not kwargs:
             return self._substitute(tx, name, *args)
         if name == "finditer":
@@ -52,6 +55,17 @@ class PatternVariable(ConstantVariable):
         pieces.append(text.constant()[end:])
         result = type(text.constant())().join(pieces)
         return tx.literal(result if name == "sub" else (result, done))
+
+
+class MatchOfInstance(PatternVariable):
+    """A match in an instance of a subclass of str or bytes, which is searched as the text that it holds."""
+
+    __slots__ = ()
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "string":  # the instance itself
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        return super().get_attr(tx, name)
 
 
 def _constant_call(method: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> list[Any]:

@@ -12,6 +12,7 @@ from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup
 from tracer.protocol.variable import RealObjectVariable, VariableTracker
 from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.base import Source
+from tracer.sources.reading import is_a
 from tracer.sources.roots import ModuleGlobalsSource, ModuleSource
 from tracer.variables.functions.callables import BuiltinMethodVariable
 from tracer.variables.values.constant import ConstantVariable
@@ -83,7 +84,11 @@ class PythonModuleVariable(RealObjectVariable):
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         if lookup(type(self.value), "__setattr__")[1] is not types.ModuleType.__setattr__:
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        if is_data_descriptor(lookup(type(self.value), name)[1]):
+        owner, static = lookup(type(self.value), name)
+        if is_data_descriptor(static):
+            if is_a(lookup(type(static), "__set__")[1], types.FunctionType):
+                tx.class_attr(owner, name, self).call_method(tx, "__set__", [self, value], {})
+                return
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_global(vars(self.value), name, value)
 

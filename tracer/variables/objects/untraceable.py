@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from tracer.guards.containers import DictContains
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
 
@@ -33,7 +34,19 @@ class ThreadLocalVariable(OpaqueVariable):
         self.value = value
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
         held = self.value.__dict__
-        if name not in held:
+        if name in held and not tx.effects.is_deleted(self, name):
+            return tx.wrap(held[name], GenericAttrSource(self.source, name))
+        if hasattr(threading.local, name):
             return super().get_attr(tx, name)
-        return tx.wrap(held[name], GenericAttrSource(self.source, name))
+        if name not in held:
+            tx.guard(DictContains(GenericAttrSource(self.source, "__dict__"), name, present=False))
+        tx.raise_error(AttributeError, f"'_thread._local' object has no attribute {name!r}")
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if hasattr(threading.local, name):
+            return super().set_attr(tx, name, value)
+        tx.effects.store_attribute(self, name, value)

@@ -3,6 +3,7 @@ tried in NumPy itself, on twins of the arrays (`graph.fakes.array_twins`), to le
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,17 +12,19 @@ import torch
 
 from tracer import config
 from tracer.graph.fakes.array_twins import Twins, numpy_dtype, try_on_twins
-from tracer.graph.fakes.fake_tensors import concrete
-from tracer.graph.operations.array_operations import ArrayOperation, array_operation
+from tracer.graph.fakes.fake_tensors import concrete, storage_of
+from tracer.graph.operations.array_operations import ArrayOperation, array_operation, is_in_torch
 from tracer.graph_breaks import unsupported
 from tracer.guards.arrays import NumpyErrorsMatch, ScalarMatch
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.containers.lists import ListVariable, SequenceVariable, TupleVariable
+from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.iteration import IteratorVariable, set_state
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
+from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, SHARED_DTYPES, is_number_class, known_result
+from tracer.variables.tensors.numpy_sizes import NumpySizeVariable
 from tracer.variables.tensors.tensor import TensorVariable, writing
-from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable
+from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable, fold
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
@@ -33,7 +36,6 @@ _COMPUTED = frozenset(("T", "real", "imag"))  # attributes whose value is an arr
 _REFUSED = frozenset(
     "item tolist tobytes dump dumps tofile setflags resize view getfield setfield byteswap newbyteorder to_device".split()
 )
-_PYTHON_TYPES = (bool, int, float, complex)
 
 
 class NumpyDtypeVariable(ConstantVariable):
@@ -43,7 +45,15 @@ class NumpyDtypeVariable(ConstantVariable):
         return self.value
 
     def graph_arg(self) -> Any:
+        if self.value.name not in SHARED_DTYPES:
+            unsupported("not-a-graph-argument", value=self.describe())
         return self.value.name
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        part: Any = getattr(self.value, name, None)
+        if isinstance(part, np.dtype):
+            return NumpyDtypeVariable(part)
+        return tx.class_variable(part) if name == "type" else super().get_attr(tx, name)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op not in ("==", "!="):
@@ -55,8 +65,24 @@ class NumpyDtypeVariable(ConstantVariable):
         return ConstantVariable(same if op == "==" else not same)
 
 
+class NumpyLimitsVariable(ConstantVariable):
+    """np.finfo(dtype) or np.iinfo(dtype)"""
+
+    def graph_arg(self) -> None:
+        unsupported("not-a-graph-argument", value=self.describe())
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        part = getattr(self.value, name, None)
+        if isinstance(part, np.dtype):
+            return NumpyDtypeVariable(part)
+        return tx.literal(part) if isinstance(part, (np.generic, int, str)) else super().get_attr(tx, name)
+
+
 class NdarrayVariable(VariableTracker):
     """A NumPy array or scalar of class `cls`. `tensor` holds its value; an array shares the tensor's memory."""
+
+    _known: np.ndarray[Any, Any] | None = None
+    _writes = 0  # how many writes of the trace came before
 
     def __init__(
         self, tensor: TensorVariable, cls: type = np.ndarray, source: Source | None = None, writeable: bool = True
@@ -69,6 +95,16 @@ class NdarrayVariable(VariableTracker):
     @property
     def is_scalar(self) -> bool:
         return self.cls is not np.ndarray
+
+    def known(self, tx: Tracer) -> np.ndarray[Any, Any] | None:
+        """The values of an array that was computed from constants, as long as nothing has written to its memory."""
+        writes = itertools.islice(tx.output.world.fake_mode.writes, self._writes, None)
+        return None if self._known is None or storage_of(self.tensor.fake) in writes else self._known
+
+    def knowing(self, tx: Tracer, values: np.ndarray[Any, Any]) -> NdarrayVariable:
+        """This new array, whose values are known."""
+        self._known, self._writes = values.copy(), len(tx.output.world.fake_mode.writes)
+        return self
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -105,6 +141,9 @@ class NdarrayVariable(VariableTracker):
             return self.length(tx)
         if name == "__iter__":
             return self.iterate(tx)
+        known = self.known(tx)
+        if known is not None and name in ("item", "tolist") and all(value.is_constant() for value in args) and not kwargs:
+            return fold(tx, getattr(known, name), *(value.constant() for value in args))
         if name in ("item", "tolist") and config.capture_scalar_outputs and not args and not kwargs:
             return self.tensor.call_method(tx, name, [], {})
         if name in _REFUSED:
@@ -134,6 +173,9 @@ class NdarrayVariable(VariableTracker):
         return apply(tx, array_operation("operator", UNARY[op].__name__), [self], {})
 
     def truth(self, tx: Tracer) -> bool:
+        known = self.known(tx)
+        if known is not None and known.size == 1:
+            return bool(known)
         unsupported("data-dependent-branch", value=self.describe())
 
     # -- items ---------------------------------------------------------------------------------------------------
@@ -155,6 +197,10 @@ class NdarrayVariable(VariableTracker):
     def iterate(self, tx: Tracer) -> VariableTracker:
         self.length(tx)
         return ArrayIterator(self)
+
+    def as_index(self, tx: Tracer) -> Any:
+        """This array as an index of a tensor, as a node takes it: torch reads its values."""
+        return self.as_number(tx).graph_arg() if self.is_scalar else self.tensor.graph_arg()
 
     # -- as a number ---------------------------------------------------------------------------------------------
 
@@ -231,7 +277,7 @@ _DUNDERS = {
 def _is_operand(value: VariableTracker) -> bool:
     """Whether NumPy computes with an array and this value; other values may have a reflected method."""
     if value.is_constant():
-        return isinstance(value.constant(), (*_PYTHON_TYPES, np.generic))
+        return isinstance(value.constant(), (*PYTHON_NUMBERS, np.generic))
     return isinstance(value, (NdarrayVariable, SymNodeVariable))
 
 
@@ -278,8 +324,14 @@ def apply(
     tx: Tracer, operation: ArrayOperation, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
     """Records a NumPy operation in the graph; computes it now if all arguments are constants and the result is a scalar."""
+    args = [arg.fixed(tx) if isinstance(arg, NumpySizeVariable) else arg for arg in args]
+    known = known_result(tx, operation, args, kwargs, lambda tensor, values: NdarrayVariable(tensor).knowing(tx, values))
+    if known is not None:
+        return known
     if operation.name.rpartition(":")[2] in _DECIDED_BY_ROUNDING:
         unsupported("operator-result", operator=operation.name, cls="result that the last bit of a float decides")
+    if not is_in_torch(operation.name):
+        unsupported("unsupported-builtin", function=f"numpy.{operation.name.partition(':')[2]}")
     tensors = [isinstance(arg, TensorVariable) for arg in args]  # NumPy reads them as arrays that share their memory
     args = [arg.call_method(tx, "numpy", [], {}) if is_tensor else arg for arg, is_tensor in zip(args, tensors)]
 
@@ -328,7 +380,7 @@ def _twin(tx: Tracer, twins: Twins, value: VariableTracker) -> Any:
         if number is None:
             unsupported("data-dependent-value", value=value.describe())
         return number
-    if isinstance(value, SequenceVariable) and type(value) in (ListVariable, TupleVariable):
+    if isinstance(value, SequenceVariable) and type(value) in (ListVariable, TupleVariable, SizeVariable):
         items = [_twin(tx, twins, item) for item in value.items(tx)]
         return tuple(items) if isinstance(value, TupleVariable) else items
     if isinstance(value, SliceVariable):
@@ -356,17 +408,14 @@ def _graph_arg(tx: Tracer, value: VariableTracker) -> Any:
     return plain
 
 
-_PLAIN = (int, float, bool, complex, str, type(None), type(Ellipsis), np.dtype, np.generic)
-
-
 def _plain(value: VariableTracker) -> Any:
     """A constant that both NumPy and `torch._numpy` accept; number classes become dtypes."""
     if value.is_constant():
         constant = value.constant()
-        if isinstance(constant, _PLAIN):
+        if isinstance(constant, PLAIN):
             return constant
     kind = getattr(value, "value", None)
-    if isinstance(kind, type) and (kind in _PYTHON_TYPES or issubclass(kind, np.generic)):
+    if isinstance(kind, type) and is_number_class(kind):
         return np.dtype(kind)
     unsupported("not-a-graph-argument", value=value.describe())
 

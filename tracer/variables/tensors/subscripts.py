@@ -28,7 +28,8 @@ def subscript(tx: Tracer, key: VariableTracker) -> Any:
             return tx.as_graph_arg(tx.call_library(CallableVariable(torch.tensor), [key], {}))
         items = [subscript(tx, item) for item in key.items(tx)]
         return tuple(items) if issubclass(key.cls, tuple) else items
-    return tx.as_graph_arg(key)
+    index_of_array = getattr(key, "as_index", None)
+    return tx.as_graph_arg(key) if index_of_array is None else index_of_array(tx)
 
 
 def _depends_on_data(value: VariableTracker) -> bool:

@@ -1,5 +1,5 @@
-"""Dates, times and their differences: the immutable values of `datetime`. Operations that read the clock, the local time zone
-or the locale (names of days, say) are left to CPython."""
+"""Immutable values of libraries: dates, times and their differences (`datetime`), and members of the enums of torch's bindings.
+Operations that read the clock, the local time zone or the locale (names of days, say) are left to CPython."""
 
 from __future__ import annotations
 

@@ -1,0 +1,116 @@
+"""Integers of NumPy that are computed from sizes that vary, such as `np.prod(x.shape)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.slots import COMPARE
+from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.symbolic import SymNodeVariable, apply
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tracer.protocol.tracer import Tracer, ValueCodegen
+
+_EXACT = {"+": "__add__", "-": "__sub__", "*": "__mul__"}  # on integers they give one, and cannot fail
+
+
+class NumpySizeVariable(VariableTracker):
+    """An `np.int64` with the value of a symbolic int. What needs more than its value fixes it, by a guard."""
+
+    source = None
+
+    def __init__(self, number: SymNodeVariable) -> None:
+        self.number = number
+
+    def python_type(self) -> type:
+        return np.int64
+
+    def describe(self) -> str:
+        return f"NumpySizeVariable({self.number.example})"
+
+    def children(self) -> Sequence[VariableTracker]:
+        return (self.number,)
+
+    def graph_arg(self) -> Any:
+        return self.number.graph_arg()
+
+    def beside(self, tx: Tracer, tensor: VariableTracker) -> VariableTracker:
+        """This number as an operand of a tensor's operator, which treats it as a Python number."""
+        return self.number
+
+    def fixed(self, tx: Tracer) -> ConstantVariable:
+        """The value in this call as a constant, with a guard on it."""
+        return ConstantVariable(np.int64(self.number.specialize(tx).value))
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        operand = _integer(other)
+        divides = op in ("//", "%") and not reflected and other.is_constant() and other.constant() != 0
+        if operand is None or not (op in _EXACT or divides):
+            return tx.binary(op, other, self.fixed(tx)) if reflected else tx.binary(op, self.fixed(tx), other)
+        pair = (operand, self.number) if reflected else (self.number, operand)
+        return numpy_size(tx.binary(op, *pair))
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        operand = _integer(other)
+        if operand is None:
+            return self.fixed(tx).compare(tx, op, other)
+        return ConstantVariable(np.bool_(apply(tx, COMPARE[op], self.number, operand).truth(tx)))
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return self.fixed(tx).unary(tx, op)
+
+    def truth(self, tx: Tracer) -> bool:
+        return self.number.truth(tx)
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.fixed(tx).hash_key(tx)
+
+    def form(self, tx: Tracer) -> Any:
+        return self.fixed(tx).value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        return self.fixed(tx).get_attr(tx, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name in ("item", "__int__", "__index__") and not args and not kwargs:
+            return self.number
+        return self.fixed(tx).call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        cg.call_object(np.int64, lambda: cg.load(self.number))
+
+
+def numpy_size(value: VariableTracker) -> VariableTracker:
+    """The int of NumPy with the value of an int."""
+    return NumpySizeVariable(value) if isinstance(value, SymNodeVariable) else ConstantVariable(np.int64(value.constant()))
+
+
+def _integer(value: VariableTracker) -> VariableTracker | None:
+    """A Python int, or an `np.int64`, as a Python int that is known or symbolic; None for anything else."""
+    if isinstance(value, NumpySizeVariable):
+        return value.number
+    if isinstance(value, SymNodeVariable):
+        return value if value.python_type() is int and not value.depends_on_data() else None
+    if value.is_constant() and type(value.constant()) in (int, np.int64):
+        return ConstantVariable(int(value.constant()))
+    return None
+
+
+def reduced_sizes(tx: Tracer, op: str, items: Sequence[VariableTracker]) -> VariableTracker | None:
+    """The sum or product of ints of which some vary; None for anything else."""
+    numbers = [_integer(item) for item in items]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers) or not any(isinstance(number, SymNodeVariable) for number in known):
+        return None
+    result = known[0]
+    for number in known[1:]:
+        result = tx.binary(op, result, number)
+    return numpy_size(result)
