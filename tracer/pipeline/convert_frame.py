@@ -46,6 +46,7 @@ from tracer.variables.iteration import IteratorVariable
 from tracer.variables.iterators.generators import GeneratorVariable
 
 if TYPE_CHECKING:
+    from tracer.guards.base import Guard
     from tracer.runtime.region_state import RegionState
 
 _MAX_ATTEMPTS = 40
@@ -315,7 +316,7 @@ class FrameConversion:
             logs.emit("dynamic", lambda: log_texts.shapes(env.symbols(), env.guards))
         env.check_constraints()
         shape_texts = env.produce_guards(prune=config.prune_guards)
-        all_guards = guards_of(trace, function.__code__, self.snapshot, shape_texts)
+        all_guards = self._chosen(guards_of(trace, function.__code__, self.snapshot, shape_texts))
         fetched = () if output is None else output.fetched
         manager = CheckFunctionManager(all_guards, function.__code__, function.__globals__, fetched=fetched)
         guarded = GuardedCode(
@@ -336,6 +337,15 @@ class FrameConversion:
         if self.region.guard_export_fn is not None:
             self.region.guard_export_fn(manager.guards)
         return entry
+
+    def _chosen(self, guards: list[Guard]) -> list[Guard]:
+        """The guards that the user's filter keeps."""
+        if self.region.guard_filter_fn is None:
+            return guards
+        keeps = list(self.region.guard_filter_fn(guards))
+        if len(keeps) != len(guards):
+            raise errors.UserError(f"guard_filter_fn was given {len(guards)} guards and answered for {len(keeps)}")
+        return [guard for guard, keep in zip(guards, keeps, strict=True) if keep]
 
     def _check_holds(self, guarded: GuardedCode) -> None:
         """Raises _StaleGuards if the guards do not hold for the very call that was traced."""

@@ -1,0 +1,10 @@
+"""The modules of torch's own tracer that an install changes. Only this module imports torch._dynamo, and only `install` loads it
+(docs/decisions/drop_in.md)."""
+
+from __future__ import annotations
+
+import torch._dynamo as dynamo
+from torch._dynamo import config, decorators, eval_frame, exc, trace_rules, utils
+from torch._dynamo.backends import registry
+
+__all__ = ["config", "decorators", "dynamo", "eval_frame", "exc", "registry", "trace_rules", "utils"]
