@@ -57,7 +57,7 @@ def _optimizer_of(callback: Callable[..., Any]) -> Optimizer:
     known = _of_callbacks.get(id(callback))
     if known is None:
         choice = choice_of(eval_frame.innermost_backend(callback))
-        known = callback, Optimizer(Settings(**choice._asdict(), name="compiled before the install"))
+        known = callback, Optimizer(Settings(**{**choice._asdict(), "name": "compiled before the install"}))
         _of_callbacks[id(callback)] = known
     return known[1]
 

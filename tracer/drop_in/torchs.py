@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import torch._dynamo as dynamo
 from torch._dynamo import config, decorators, eval_frame, exc, trace_rules, utils
-from torch._dynamo.backends import registry
+from torch._dynamo.backends import debugging, registry
+from torch._dynamo.variables import functions
 
-__all__ = ["config", "decorators", "dynamo", "eval_frame", "exc", "registry", "trace_rules", "utils"]
+__all__ = ["config", "debugging", "decorators", "dynamo", "eval_frame", "exc", "functions", "registry", "trace_rules", "utils"]

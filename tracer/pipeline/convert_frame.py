@@ -183,6 +183,8 @@ class FrameConversion:
     def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int | None:
         """The step to break at because of `error`. If that was tried already, the break moves out to the calling frame."""
         error.at(trace.user_stack())
+        if config.error_on_graph_break:
+            raise error
         if self._break_before_loop is not None:  # the trace failed before it reached the loop
             self._break_before_loop, self._may_skip_loops = None, False
             return None
