@@ -8,9 +8,11 @@ from typing import Any
 from tracer.drop_in import backends, controls, switching
 from tracer.drop_in.exceptions import Linked
 from tracer.drop_in.installing import Part
+from tracer.drop_in.logs import LogsAsTorch, init_logs
 from tracer.drop_in.optimizing import Entrances
 from tracer.drop_in.replacements import Put, Replacement
-from tracer.drop_in.torchs import eval_frame, registry
+from tracer.drop_in.settings import SharedCounters, SharedSettings
+from tracer.drop_in.torchs import eval_frame, logging, registry
 
 
 def makers(backend: Any, prefix: bool, settings: dict[str, Any]) -> list[Callable[[], Part]]:
@@ -18,7 +20,7 @@ def makers(backend: Any, prefix: bool, settings: dict[str, Any]) -> list[Callabl
     hooks = {} if settings.get("on_evict") is None else {"on_evict": settings["on_evict"]}
     common = {**{name: value for name, value in settings.items() if name != "on_evict"}, "hooks": hooks}
     entrances = Entrances(common, prefix)
-    return [Linked, lambda: Put(_table(entrances, backend)), *controls.PARTS]
+    return [Linked, lambda: Put(_table(entrances, backend)), *controls.PARTS, SharedCounters, SharedSettings, LogsAsTorch]
 
 
 def _table(entrances: Entrances, backend: Any) -> list[Replacement]:
@@ -31,6 +33,7 @@ def _table(entrances: Entrances, backend: Any) -> list[Replacement]:
         Replacement(eval_frame, "set_fullgraph_compiled_frame_count", switching.count_no_frames),
         Replacement(registry, "lookup_backend", backends.lookup_backend),
         Replacement(registry, "list_backends", backends.list_backends),
+        Replacement(logging, "_init_logs", init_logs),
         *controls.table(),
     ]
     if backend is not None:
