@@ -1,4 +1,4 @@
-"""`torch._dynamo.config` and `torch._dynamo.utils.counters`: while the tracer is installed, one value under torch's name and ours."""
+"""`torch._dynamo.config` and its counters, while the tracer is installed: one value under torch's name and ours."""
 
 from __future__ import annotations
 
