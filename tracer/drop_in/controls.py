@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -14,12 +16,14 @@ from tracer.api.export import ExportResult, export
 from tracer.api.settings import reset
 from tracer.drop_in import marks
 from tracer.drop_in.replacements import Replacement
-from tracer.drop_in.torchs import debugging, decorators, dynamo, eval_frame, utils
+from tracer.drop_in.torchs import convert_frame, debugging, decorators, dynamo, eval_frame, utils
 from tracer.errors import UserError
 from tracer.locations import levels_to_the_user
 from tracer.runtime import stances
+from tracer.runtime.region_state import ALL_REGIONS
 
 _INSTEAD = "call tracer.uninstall() first, or leave it out; docs/drop_in.md lists what there is."
+_reset_code = eval_frame.reset_code
 _reset_code_caches, _set_stance, _set_error = dynamo.reset_code_caches, decorators._set_stance, utils._set_error_on_graph_break
 
 
@@ -133,11 +137,45 @@ def _refusing(name: str) -> Callable[..., Any]:
     return refuse
 
 
+def _telling(owner: Any, name: str) -> Callable[..., Any]:
+    """A function of torch that has no effect on the tracer: says so, and does what it does."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def tells(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(f"{owner.__name__}.{name} has no effect while the tracer is installed", stacklevel=levels_to_the_user())
+        return original(*args, **kwargs)
+
+    return tells
+
+
+def reset_code(code: CodeType) -> None:
+    """As torch's, which `remove_from_cache` calls: entries of this code are dropped, wherever it was decorated."""
+    _reset_code(code)
+    for region in list(ALL_REGIONS):
+        if code in region.roots:
+            region.reset()
+
+
+def cache_entries(code: Any) -> list[Any]:
+    """`_debug_get_cache_entry_list`: our entries for a function or its code."""
+    wanted = code if isinstance(code, CodeType) else eval_frame.innermost_fn(code).__code__
+    return [entry for region in ALL_REGIONS for entry in region.entries() if entry.guarded_code.manager.code is wanted]
+
+
+_NO_EFFECT: tuple[tuple[Any, str], ...] = (
+    (decorators, "allow_c_slot"),
+    (decorators, "disable_nested_graph_breaks"),
+    (decorators, "dont_skip_tracing"),
+    (decorators, "override_cudagraphs"),
+    (decorators, "override_optimization_hint"),
+    (dynamo, "set_recursion_limit"),
+)
 _REFUSED: tuple[tuple[Any, str], ...] = (
     (torch.compiler, "load_compiled_function"),
     (torch.compiler, "set_enable_guard_collectives"),
-    (dynamo, "replay"),
-    (decorators, "override_optimization_hint"),
+    (convert_frame, "register_bytecode_hook"),
+    (convert_frame, "replay"),
 )
 
 PARTS: list[Callable[[], Any]] = [marks.FunctionMarks, StanceTakenBefore]
@@ -152,5 +190,8 @@ def table() -> list[Replacement]:
         Replacement(debugging, "_explain_graph_detail", graph_detail),
         Replacement(eval_frame, "export", export_as_torch),
         *[Replacement(owner, name, _refusing(f"{owner.__name__}.{name}")) for owner, name in _REFUSED],
+        *[Replacement(owner, name, _telling(owner, name)) for owner, name in _NO_EFFECT],
+        Replacement(eval_frame, "reset_code", reset_code),
+        Replacement(eval_frame, "_debug_get_cache_entry_list", cache_entries),
         *marks.table(),
     ]

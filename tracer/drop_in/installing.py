@@ -92,7 +92,7 @@ def install(backend: str | Callable[..., Any] | None = None, *, state_dict_prefi
 
 def uninstall() -> None:
     """Puts back what `install` changed in torch. What was compiled meanwhile stays compiled, by the tracer. Without an install it
-    does nothing.
+    does nothing; it raises nothing.
 
     ```python
     tracer.install(backend="eager")

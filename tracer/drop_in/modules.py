@@ -12,7 +12,7 @@ from tracer.api.settings import Settings
 from tracer.drop_in.torchs import eval_frame
 
 _PART = frozenset(vars(torch.nn.Module())) - {"training"}  # what every module has of its own
-_LABELS = frozenset(("_torchdynamo_orig_callable", "_torchdynamo_wrapper_id", "_is_torch_compile", "get_compiler_config"))
+_LABELS = frozenset(("_torchdynamo_orig_callable", "_torchdynamo_wrapper_id", "_is_torch_compile", "dynamo_ctx"))
 
 
 class CompiledModule(OptimizedModule, eval_frame.OptimizedModule):

@@ -40,6 +40,7 @@ class Compiling(Optimizer):
         if isinstance(target, torch.nn.Module):
             result: Any = self._module_class(target, self.settings)
             label(result, target.forward)
+            object.__setattr__(result, "dynamo_ctx", self)  # Lightning decorates the forward with it
             return result
         if _is_call_of_module(target):  # `module.compile()` keeps what this returns in `module._compiled_call_impl`
             return CompiledCall(target.__self__, self.settings, in_place=True)
@@ -86,6 +87,7 @@ class Entrances:
 
     def _compiling(self, backend: Any, fullgraph: bool, said: dict[str, Any]) -> Compiling:
         choice = choice_of(backend)
+        _refuse_sizes_by_name()
         _refuse_what_is_not_honoured(choice.backend, said)
         eval_frame.cached_backends.setdefault(id(choice.backend), choice.backend)  # torch._dynamo.reset resets them
         given = {name: said[name] for name in ("recompile_limit", "dynamic") if said.get(name) is not None}
@@ -95,6 +97,15 @@ class Entrances:
         hooks = {**self._settings["hooks"], **hooks}
         settings = Settings(**{**self._settings, **given, **choice._asdict(), "hooks": hooks}, fullgraph=fullgraph)
         return Compiling(settings, self._module_class)
+
+
+def _refuse_sizes_by_name() -> None:
+    for name in ("dynamic_sources", "unbacked_sources"):
+        if getattr(torch.compiler.config, name):
+            raise UserError(
+                f"torch.compiler.config.{name} cannot be honoured while the tracer is installed",
+                hint=f"unset TORCH_COMPILE_{name.upper()}; mark tensors with torch._dynamo.mark_dynamic or mark_unbacked.",
+            )
 
 
 def _refuse_what_is_not_honoured(backend: str | Callable[..., Any] | Backend, said: dict[str, Any]) -> None:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import torch._dynamo as dynamo
-from torch._dynamo import config, decorators, eval_frame, exc, trace_rules, utils
+from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, trace_rules, utils
 from torch._dynamo.backends import debugging, registry
 from torch._dynamo.variables import functions
 from torch._logging import _internal as logging
 
 __all__ = [
     "config",
+    "convert_frame",
     "debugging",
     "decorators",
     "dynamo",
