@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 import types
 
 import pytest
@@ -12,7 +13,7 @@ from torch import compile as imported_before
 from torch._dynamo import optimize as optimize_imported_before
 
 import tracer
-from tests.support.processes import run_python
+from tests.support.processes import ROOT, run_python
 from tracer._C import Dispatcher
 
 
@@ -230,13 +231,19 @@ def test_guard_filter_fn_chooses_the_guards(installed):
 
 
 @pytest.mark.full
-def test_the_environment_installs_it_at_import():
+def test_the_environment_installs_it_in_a_program_that_knows_nothing_of_it(tmp_path):
+    entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["torch.backends"]
+    lines = ["[torch.backends]", *[f"{name} = {value}" for name, value in entry_points.items()]]
+    (tmp_path / "as_installed-1.dist-info").mkdir()
+    (tmp_path / "as_installed-1.dist-info" / "METADATA").write_text("Name: as-installed\nVersion: 1\n")
+    (tmp_path / "as_installed-1.dist-info" / "entry_points.txt").write_text("\n".join(lines))
     run_python(
         """
         import torch
-        import tracer
         compiled = torch.compile(lambda x: x + 1, backend="eager")
-        assert compiled(torch.zeros(1)) == 1 and len(tracer.region_of(compiled).entries()) == 1
+        assert compiled(torch.zeros(1)) == 1
+        assert type(compiled).__module__ == "tracer._C", type(compiled)
         """,
         TRACER_INSTALL="1",
+        PYTHONPATH=f"{ROOT}:{tmp_path}",
     )
