@@ -62,5 +62,5 @@ def lookup_backend(compiler_fn: Any) -> Any:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """Torch's names, and ours."""
-    return sorted({*_list(exclude_tags), *ours.list_backends()})
+    """Torch's names, and ours that torch does not know."""
+    return sorted({*_list(exclude_tags), *(name for name in ours.list_backends() if name not in theirs._BACKENDS)})
