@@ -136,6 +136,21 @@ def test_run_uses_entries_and_makes_none():
     assert len(entries_of(compiled)) == 1
 
 
+def test_disabled_inside_of_run_and_the_stance_that_a_disabled_function_takes():
+    compiled = torch.compile(plus_one)
+    inner = torch._dynamo.disable(lambda x: compiled(x))
+    torch._dynamo.run(lambda x: inner(x) + compiled(x))(torch.ones(1))
+    torch._dynamo.disable(lambda: torch.compiler.set_stance("force_eager"))()
+    try:
+        torch._dynamo.reset()
+        compiled(torch.ones(1))
+        assert not entries_of(compiled)
+    finally:
+        torch.compiler.set_stance("default")
+    compiled(torch.ones(1))
+    assert len(entries_of(compiled)) == 1
+
+
 def test_a_function_that_torch_compiled_before_the_install_is_the_tracers():
     tracer.uninstall()
     compiled = torch.compile(lambda x: plus_one(x), backend="eager", fullgraph=True)

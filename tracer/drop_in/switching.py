@@ -6,6 +6,7 @@ switch ours.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,12 +19,19 @@ from tracer.runtime.stances import RUN_ONLY
 
 
 class Before(NamedTuple):
-    """What was switched on: the active region, and the mode if this call has changed it."""
+    """What was switched on: the active region, and whether entries were only used."""
 
     region: _C.Region | None
-    mode: int | None = None
+    runs_only: bool
 
 
+class _RunsOnly(threading.local):
+    """Whether `torch._dynamo.run` holds on this thread."""
+
+    mode_before: int | None = None
+
+
+_runs_only = _RunsOnly()
 _of_callbacks: dict[int, tuple[Any, Optimizer]] = {}  # of functions that torch compiled before: id of the callback -> ours
 
 
@@ -31,26 +39,27 @@ def set_eval_frame(callback: Any) -> Before:
     """None: nothing that is called from now on is traced, but for decorated functions. False: entries are used and none is made.
     A callback of torch's tracer: what is called is compiled, by ours, with its backend. What an earlier call returned: as it was.
     """
+    was = _runs_only.mode_before is not None
     if isinstance(callback, Before):
-        if callback.mode is not None:
-            _C.set_stance_c(callback.mode)
-        return Before(_C.swap_active(callback.region))
-    if callback is None:
-        return Before(_C.swap_active(None), _mode())
-    if callback is False:
-        return Before(_C.swap_active(None), _C.set_stance_c(RUN_ONLY))
-    return Before(_optimizer_of(callback).switch())
+        _run_only(callback.runs_only)
+        return Before(_C.swap_active(callback.region), was)
+    _run_only(callback is False)
+    if callback is None or callback is False:
+        return Before(_C.swap_active(None), was)
+    return Before(_optimizer_of(callback).switch(), was)
+
+
+def _run_only(wanted: bool) -> None:
+    if wanted and _runs_only.mode_before is None:
+        _runs_only.mode_before = _C.set_stance_c(RUN_ONLY)
+    elif not wanted and _runs_only.mode_before is not None:
+        _C.set_stance_c(_runs_only.mode_before)
+        _runs_only.mode_before = None
 
 
 def maybe_set_eval_frame(callback: Any) -> Before:
     """The same; torch's asks first whether its tracer is switched off from outside."""
     return set_eval_frame(callback)
-
-
-def _mode() -> int:
-    mode = _C.set_stance_c(RUN_ONLY)
-    _C.set_stance_c(mode)
-    return mode
 
 
 def _optimizer_of(callback: Callable[..., Any]) -> Optimizer:
