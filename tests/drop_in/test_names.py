@@ -25,12 +25,14 @@ USED_BY_OTHERS = (
 def rows():
     """name -> the word of its row."""
     found = {}
-    for names, word in re.findall(r"^\| (`.*?) \| ([a-z']+) \|", PAGE, flags=re.MULTILINE):
+    for names, word in re.findall(r"^\| ([^|]*`torch\.[^|]*) \| ([a-z']+) \|", PAGE, flags=re.MULTILINE):
         found |= dict.fromkeys(re.findall(r"`([^`]+)`", names), word)
     return found
 
 
-ROWS = rows()
+NEW_IN_2_14 = ("nonstrict_trace", "precompile", "PrecompileError", "cudagraph_mark_warmup_incomplete")
+MISSING_HERE = {f"torch.compiler.{name}" for name in NEW_IN_2_14 if not hasattr(torch.compiler, name)}
+ROWS = {name: word for name, word in rows().items() if name not in MISSING_HERE}
 
 
 def value_of(name):

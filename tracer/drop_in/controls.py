@@ -174,6 +174,7 @@ _NO_EFFECT: tuple[tuple[Any, str], ...] = (
 _REFUSED: tuple[tuple[Any, str], ...] = (
     (torch.compiler, "load_compiled_function"),
     (torch.compiler, "set_enable_guard_collectives"),
+    *((torch.compiler, name) for name in ("precompile",) if hasattr(torch.compiler, name)),  # torch 2.14
     (convert_frame, "register_bytecode_hook"),
     (convert_frame, "replay"),
 )
