@@ -36,6 +36,8 @@ from tracer.metrics import add_callback, counters
 
 if TYPE_CHECKING:
     from tracer.drop_in.installing import install, uninstall
+    from tracer.report.exporters.opentelemetry import report_to_opentelemetry
+    from tracer.report.exporters.prometheus import report_to_prometheus
     from tracer.report.recorder import record
     from tracer.runtime.shape_spec import ShapeSpec
     from tracer.saving.files import load, save
@@ -68,6 +70,8 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "precompile": "tracer.serving.coverage",
     "ready": "tracer.serving.readiness",
     "record": "tracer.report.recorder",
+    "report_to_opentelemetry": "tracer.report.exporters.opentelemetry",
+    "report_to_prometheus": "tracer.report.exporters.prometheus",
     "save": "tracer.saving.files",
     "seal": "tracer.serving.sealing",
     "stats": "tracer.serving.why",
@@ -120,6 +124,8 @@ __all__ = [
     "record",
     "region_of",
     "register_backend",
+    "report_to_opentelemetry",
+    "report_to_prometheus",
     "reset",
     "run",
     "save",

@@ -222,7 +222,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path, caplog, monke
 
 
 def test_an_error_of_the_recorder_itself_goes_no_further(tmp_path, caplog, monkeypatch):
-    def failing(event):
+    def failing(event, number):
         raise ValueError("a bug")
 
     monkeypatch.setattr("tracer.report.contents.record_of", failing)
@@ -260,7 +260,7 @@ def test_processes_share_a_directory_and_each_has_its_file(tmp_path):
     recording = records.read(tmp_path)
     assert len(recording.processes) == 2 and not recording.notes
     for found in recording.processes.values():
-        assert [record["kind"] for record in found] == ["process", "miss", "compile", "requests"]
+        assert [record["kind"] for record in found] == ["process", "miss", "compile", "requests", "latencies"]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -84,11 +84,15 @@ def test_litserve_batches_what_many_clients_ask_and_compiles_nothing(load):
 
 
 @pytest.mark.full
-def test_the_demo_prints_latencies_and_no_recompile():
+def test_the_demo_prints_latencies_metrics_and_no_recompile():
     needs("litserve")
+    needs("prometheus_client")
     done = run_program("serve_demo", "--seconds", "2", "--rate", "30")
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(told in done.stdout for told in ("p99", "torch.compile", "No request waited for a compile"))
+    for metric in ("hits_total", "compile_duration_seconds_count", "entries", "certified", "sealed"):
+        assert f'shapetracer_{metric}{{function="BertForSequenceClassification"}} ' in done.stdout
+    assert "shapetracer_misses_total" not in done.stdout
 
 
 @pytest.mark.full

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from shapes.domain import point_text
 from tracer.guards.base import Guard
 from tracer.guards.manager import GuardFailure
 from tracer.guards.shapes import ShapeLine
@@ -16,14 +17,18 @@ from tracer.locations import UserLocation
 from tracer.metrics import Event, Input
 from tracer.runtime import log_texts
 from tracer.runtime.events import leaves, source_at
+from tracer.serving.variants import known_variants
 from tracer.sources.base import Source
 from tracer.sources.containers import ItemSource
 from tracer.sources.roots import ArgumentSource, LocalSource
 from tracer.sources.tensors import TensorSizeSource
 
 if TYPE_CHECKING:
+    from tracer.guards.manager import CheckFunctionManager
     from tracer.runtime.guarded_code import GuardedCode
+    from tracer.runtime.missed_calls import MissedCall
     from tracer.runtime.region_state import RegionState
+    from tracer.serving.coverage import Coverage
 
 MOST_GUARDS = 4000  # of one entry; further ones are only counted
 LONGEST = 20_000  # characters of a text from the program, such as an error message
@@ -31,6 +36,19 @@ LONGEST = 20_000  # characters of a text from the program, such as an error mess
 MAKING = ("compile", "merge", "load")  # events that make an entry
 Path = tuple[Any, ...]
 Sizes = tuple[Input | tuple[Path, Any], ...]  # inputs, or (path of a tensor, its shape), or (path of an int, the int)
+
+
+def argument_names(manager: CheckFunctionManager) -> dict[Path, Source]:
+    """Where a function takes an argument in *args or **kwargs -> how guards name it."""
+    found: dict[Path, Source] = {}
+    for guard in manager.guards:
+        for source in guard.sources():
+            root: Source | None = source
+            while root is not None and not isinstance(root, ArgumentSource):
+                root = root.base
+            if root is not None:
+                found[root.args, root.index] = found[root.kwargs, root.argument] = root
+    return found
 
 
 def is_root(state: RegionState, code: types.CodeType) -> bool:
@@ -60,14 +78,18 @@ def sizes_of(code: types.CodeType, args: tuple[Any, ...]) -> Sizes:
         return tuple([(path, value if type(value) is int else tuple(value.shape)) for path, value in found])
 
 
-def sizes_by_name(sizes: Iterable[Input | tuple[Path, Any]]) -> dict[str, int]:
-    """name that guards have for a size or int, as `L['x'].size()[0]` -> its value."""
+def sizes_by_name(
+    sizes: Iterable[Input | tuple[Path, Any]], names: Mapping[Path, Source] = types.MappingProxyType({})
+) -> dict[str, int]:
+    """name that guards have for a size or int, as `L['x'].size()[0]` -> its value. `names`: those of arguments in *args and
+    **kwargs."""
     named: dict[str, int] = {}
     for each in sizes:
         if isinstance(each, Input):
             name, value = each.name, each.shape if each.value is None else each.value
         else:
-            name, value = source_at(each[0]).name, each[1]
+            path, value = each
+            name = source_at((names[path[:2]], *path[2:]) if path[:2] in names else path).name
         if isinstance(value, int):
             named[name] = value
         else:
@@ -78,10 +100,12 @@ def sizes_by_name(sizes: Iterable[Input | tuple[Path, Any]]) -> dict[str, int]:
 # -- events -------------------------------------------------------------------------------------------------------
 
 
-def record_of(event: Event) -> dict[str, Any]:
-    """The record of an event. The recorder adds the numbers of the region and the entry."""
+def record_of(event: Event, number: Callable[[Any], int]) -> dict[str, Any]:
+    """The record of an event. `number`: of the manager of an entry. The recorder adds the numbers of the region and the entry."""
     code = event.about.get("code")
     record: dict[str, Any] = {"kind": event.kind, "region": event.region, "frame": frame_of(code)}
+    if code is not None:
+        record["root"] = is_root(event.about["state"], code)
     if event.detail:
         record["detail"] = event.detail[:LONGEST]
     for name in ("reason", "policy"):
@@ -95,10 +119,36 @@ def record_of(event: Event) -> dict[str, Any]:
         record["reason"] = _reason(error)
     if event.kind in MAKING:
         record |= {"seconds": event.seconds, **_entry(event.about["entry"].guarded_code)}
-        record["root"] = is_root(event.about["state"], event.about["code"])
+        record["axes"] = dict(event.about.get("axes", {}))
+    elif event.kind == "certificate":
+        record["variants"] = [_variant(each, number) for each in known_variants(event.about["coverage"])]
     elif event.kind == "recompile":
         record["failures"] = [_failure(failure) for failure in event.about["failures"]]
     return record
+
+
+def failures_of(missed: MissedCall) -> list[dict[str, Any]]:
+    """The guard that fails in each entry, for a call that missed and is not traced: of one that is, the recompile tells them."""
+    return [_failure(failure.without_data()) for failure in missed.failures()]
+
+
+def _variant(found: Coverage, number: Callable[[Any], int]) -> dict[str, Any]:
+    """What is known of a variant of the calls."""
+    regions = [
+        {"text": each.region.text(found.domain), "kind": each.kind, "entry": number(each.entry.guarded_code.manager)}
+        for each in found.covering
+    ]
+    return {
+        "name": found.name,
+        "status": found.status,
+        "domain": str(found.domain),
+        "reason": found.reason[:LONGEST],
+        "witness": "" if found.witness is None else point_text(found.witness),
+        "modes": list(found.modes),
+        "seconds": found.seconds,
+        "regions": regions,
+        "axes": found.domain.named_places(),
+    }
 
 
 def _reason(error: Any) -> dict[str, Any]:

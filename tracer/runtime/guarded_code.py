@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import types
 import weakref
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 from tracer import _C, metrics
@@ -137,14 +137,18 @@ def attach_guarded_code(state: RegionState, entry: _C.Entry, guarded: GuardedCod
     """Gives an entry its guarded code. The entry is invalidated when an object that it guards dies; the next recompile reports
     which. Neither keeps the other alive."""
     entry.guarded_code = guarded
+    if metrics.watch is not None:
+        entry.time_runs()
     dead_objects = state.state_of(guarded.manager.code, entry.globals).dead_objects
-    on_death = functools.partial(_invalidate, weakref.ref(entry), dead_objects)  # needs no globals when Python shuts down
+    on_death = functools.partial(_invalidate, weakref.ref(entry), dead_objects, state.stats)  # no globals: Python may shut down
     guarded.manager.when_invalid(on_death)
     return entry
 
 
-def _invalidate(reference: weakref.ref[_C.Entry], dead_objects: deque[str]) -> None:
+def _invalidate(reference: weakref.ref[_C.Entry], dead_objects: deque[str], stats: Counter[str]) -> None:
     entry = reference()
     if entry is not None:
+        if entry.valid:
+            stats["hits of removed entries"] += entry.hits
         entry.valid = False
         dead_objects.append(entry.guarded_code.manager.died)

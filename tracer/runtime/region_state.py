@@ -83,7 +83,8 @@ class RegionState:
         self.coverage: Any = None  # the last result of `tracer.coverage` or `tracer.precompile`
         self.stats: Counter[str] = Counter()  # event -> how often it happened
         self.explanations = Explanations()  # of calls that missed
-        self.compile_seconds = 0.0
+        self.compile_seconds = 0.0  # of all traces, also of those that made no entry
+        self.compiles = metrics.Histogram()  # of the seconds that each entry took
         self.frame_states = IdentityMap()  # code -> {id of its globals: FrameState}
         self.roots = IdentityMap()  # code of decorated functions and of resume functions: traced wherever it is defined
         self.resume_codes = IdentityMap()  # the part of `roots` that belongs to resume functions
@@ -96,8 +97,13 @@ class RegionState:
     def entries(self) -> list[_C.Entry]:
         return self.region.entries()
 
+    def hits(self) -> int:
+        """How many calls entries have served, also entries that are gone."""
+        return sum(entry.hits for entry in self.entries() if entry.valid) + self.stats["hits of removed entries"]
+
     def reset(self) -> None:
-        """Forgets every entry and every size that was seen."""
+        """Forgets every entry and every size that was seen. What was counted stays."""
+        self.stats["hits of removed entries"] += sum(entry.hits for entry in self.entries() if entry.valid)
         self.region.clear()
         self.frame_states.clear()
         self.resumes.clear()
@@ -260,6 +266,7 @@ class RegionState:
             self.compile_seconds += seconds
             counters["frames"]["ok"] += entry is not _C.SKIP
             if entry is not _C.SKIP:
+                self.compiles.note(seconds)
                 self.record_event("compile", function, "an entry was made", seconds=seconds, entry=entry, args=args)
             return entry
         except errors.LeftToCPython as given_up:

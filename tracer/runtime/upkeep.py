@@ -108,7 +108,7 @@ def evict(region: RegionState, entry: _C.Entry, reason: str) -> None:
     entry.valid = False
     eviction = Eviction(entry.qualname, reason, entry.guarded_code.guards_text, entry.hits)
     region.stats["evict"] += 1
-    region.stats["hits of evicted entries"] += entry.hits
+    region.stats["hits of removed entries"] += entry.hits
     logs.emit("evictions", lambda: f"{_eviction_line(eviction)}. Its guards:\n{eviction.guards}")
     if metrics.listeners:
         events.tell_of_entry(region, "evict", entry, _eviction_line(eviction), reason=reason)

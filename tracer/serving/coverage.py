@@ -16,7 +16,7 @@ from shapes.regions import RETRY_FACTOR, Region, SearchResult, find_uncovered, n
 from shapes.solver.problem import RLIMIT
 from tracer import _C, metrics
 from tracer.errors import CompileTimeout, InternalTracerError, UserError
-from tracer.runtime import upkeep
+from tracer.runtime import events, upkeep
 from tracer.runtime.shape_spec import ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice, choice_of
 from tracer.runtime.thread_state import MODES
@@ -149,7 +149,7 @@ def coverage(
     """
     searches = [_searches(fn, variant, rlimit) for variant in _variants(spec, example, kwargs)]
     found = [_in_each_mode(of_modes, _Search.check) for of_modes in searches]
-    return Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0]
+    return _told(fn, Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0])
 
 
 def precompile(
@@ -187,7 +187,16 @@ def precompile(
     found = [_in_each_mode(of_modes, fill) for of_modes in searches]
     # What was traced for one variant may have merged entries of those before it.
     found = [was if was.stands else _in_each_mode(of_modes, _Search.check) for of_modes, was in zip(searches, found)]
-    return Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0]
+    return _told(fn, Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0])
+
+
+def _told(fn: Any, found: Coverage | Certificate) -> Coverage | Certificate:
+    """The same; who listens is told what is now known of all variants."""
+    target = target_of(fn)
+    kept = target.state.coverage or found
+    about = {"code": target.function.__code__, "coverage": kept}
+    events.tell_of_region(target.state, "certificate", lambda: str(kept), reason=kept.status, **about)
+    return found
 
 
 def _searches(fn: Any, variant: Variant, rlimit: int, adds: bool = False) -> dict[str, _Search]:
