@@ -75,7 +75,11 @@ class Region:
 
     def text(self, domain: Domain) -> str:
         """`2 <= B <= 8 and S % 128 == 0`"""
-        return " and ".join(show(condition.expr) for condition in self.conditions_beyond(domain)) or "every shape"
+        found = [condition.expr for condition in self.conditions_beyond(domain)]
+        return (
+            " and ".join(f"({show(each)})" if each.func is sympy.Or and found[1:] else show(each) for each in found)
+            or "every shape"
+        )
 
 
 def substituted(conditions: Iterable[Condition], values: Mapping[Any, Any]) -> Region:

@@ -30,6 +30,7 @@ from tracer.interpreter.loops import step_before_loop, step_of_first_call
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.metrics import counters
+from tracer.pipeline.assumptions import question_of
 from tracer.pipeline.trace_guards import guards_of
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import recorded
@@ -183,6 +184,7 @@ class FrameConversion:
     def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int | None:
         """The step to break at because of `error`. If that was tried already, the break moves out to the calling frame."""
         error.at(trace.user_stack())
+        error.assuming = error.assuming or question_of(trace, error, not self._was_offered_by_hook())
         if config.error_on_graph_break:
             raise error
         if self._break_before_loop is not None:  # the trace failed before it reached the loop

@@ -157,7 +157,7 @@ def _reason(error: Any) -> dict[str, Any]:
         "id": error.id,
         "message": error.message[:LONGEST],
         "explanation": error.reason.explanation,
-        "hint": error.hint or "",
+        "hint": f"{error.assumption}. {error.hint}" if error.assumption else error.hint or "",
         "stack": [place(where) for where in error.user_stack],
     }
 

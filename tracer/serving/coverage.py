@@ -21,6 +21,7 @@ from tracer.runtime.shape_spec import ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice, choice_of
 from tracer.runtime.thread_state import MODES
 from tracer.runtime.tracing_lock import TRACING
+from tracer.serving.assumptions import Assumption, dividing_assumptions
 from tracer.serving.call_facts import Facts, facts_of, same_variant
 from tracer.serving.calls import Calls, TooLarge
 from tracer.serving.readiness import Probe, as_made_here, probes_of
@@ -50,6 +51,7 @@ class Coverage:
     name: str = ""  # of the variant, if there are several
     facts: Facts = dataclasses.field(default_factory=dict)  # what all its calls have in common; see `call_facts`
     spec: Any = None
+    example: Point = dataclasses.field(default_factory=dict)
 
     @property
     def certified(self) -> bool:
@@ -83,6 +85,13 @@ class Coverage:
         covered = sum(any(each.region.check(point) for each in self.covering) for point in points)
         return 1.0 if self.certified else covered / max(1, len(points))
 
+    def assumptions(self) -> list[Assumption]:
+        """For each line of the program that divides the domain, the weakest relation of sizes under which it does not: as a
+        clause of the spec, and as a `torch._check` to paste. The example satisfies all of them."""
+        graphs = [each for each in self.covering if each.kind == "graph"]
+        own = next((each for each in graphs if self.example and each.region.check(self.example)), None)
+        return [] if own is None or len(graphs) < 2 else dividing_assumptions(self.domain, own.region, self.example)
+
     def entry_at(self, **sizes: int) -> Served | None:
         """The one that serves a shape, as `entry_at(B=4, S=128)`."""
         point = {each.symbol: sizes[each.name] for each in self.domain.variables}
@@ -112,6 +121,7 @@ class Coverage:
             kind = "" if each.kind == "graph" else f"  ({each.kind})"
             lines.append(f"\n  {number}: {each.region.text(self.domain)}{kind}")
             lines += [f"\n       {line}" for line in _guard_lines(each.region, self.domain)]
+        lines += [f"\n  {assumption}" for assumption in self.assumptions()]
         return text + "".join(lines)
 
     __repr__ = __str__
@@ -339,7 +349,19 @@ class _Search:
         entries = tuple(self.entries())
         probes = probes_of([each for each in entries if _covers(each)], self.calls) if status == "certified" else ()
         return self.kept(
-            Coverage(self.domain, status, entries, witness, reason, seconds, probes, self.name, self.facts, self.spec)
+            Coverage(
+                self.domain,
+                status,
+                entries,
+                witness,
+                reason,
+                seconds,
+                probes,
+                self.name,
+                self.facts,
+                self.spec,
+                self.calls.example,
+            )
         )
 
     def kept(self, found: Coverage) -> Coverage:
