@@ -2,6 +2,7 @@
 
     python -m benchmarks.demo [--quick] [--seeds N] [--requests N] [--layers N] [--models bert llama] [--no-mask]
 
+Each model serves once more as `torch.compile` decorates it while the tracer is installed.
 Every request also runs eagerly and is compared bit by bit. The exit status says whether everything held that is
 promised: one graph per entry, no graph break, at most 4 entries, no recompile once both dims have varied and a batch
 of one has come, results and random state equal to eager's.
@@ -101,12 +102,28 @@ class Recorder:
         self.reason = str(failure)
 
 
+def by_optimize(model: torch.nn.Module, recorder: Recorder) -> Any:
+    return tracer.optimize(recorder, guard_fail_fn=recorder.guard_failed)(model)
+
+
+def by_torch_compile(model: torch.nn.Module, recorder: Recorder) -> Any:
+    """As a program decorates that knows torch.compile alone."""
+    with tracer.install():
+        return torch.compile(model, backend=recorder)
+
+
 def serve(
-    name: str, model: torch.nn.Module, seed: int, requests: list[Request], masked: bool, advance: Callable[[], None]
+    name: str,
+    model: torch.nn.Module,
+    seed: int,
+    requests: list[Request],
+    masked: bool,
+    advance: Callable[[], None],
+    decorate: Callable[[torch.nn.Module, Recorder], Any] = by_optimize,
 ) -> Serving:
     """Sends the requests to a freshly decorated model, each beside its eager run."""
     recorder, serving = Recorder(), Serving(name, seed, requests)
-    decorated = tracer.optimize(recorder, guard_fail_fn=recorder.guard_failed)(model)
+    decorated = decorate(model, recorder)
     breaks_before = sum(tracer.counters["graph_break"].values())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -256,6 +273,11 @@ def _run(chosen: argparse.Namespace, console: Console) -> int:
                 task = progress.add_task(f"{name}, seed {seed}", total=chosen.requests)
                 advance = functools.partial(progress.advance, task)
                 servings.append(serve(name, model, seed, stream(seed, chosen.requests), chosen.mask, advance))
+        for name, model in models.items():
+            label = f"{name}, by install"
+            task = progress.add_task(label, total=chosen.requests)
+            advance = functools.partial(progress.advance, task)
+            servings.append(serve(label, model, 0, stream(0, chosen.requests), chosen.mask, advance, by_torch_compile))
     console.print(demo_report.summary(servings))
     warm_up(torch_compile)
     for name, model in models.items():

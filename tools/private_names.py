@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+DROP_IN = ROOT / "tracer" / "drop_in" / "torchs.py"  # loaded by `tracer.install` alone, which says itself what a torch lacks
 LIST = ROOT / "tracer" / "compat_torch" / "private_names.py"
 
 
@@ -20,7 +21,8 @@ def text() -> str:
 
 def used() -> list[str]:
     """Dotted names with a part that begins with one underscore; of a name and what is read from it, the longer."""
-    found = {name for path in sorted((ROOT / "tracer").rglob("*.py")) for name in _used_by(ast.parse(path.read_text()))}
+    paths = sorted(path for path in (ROOT / "tracer").rglob("*.py") if path != DROP_IN)
+    found = {name for path in paths for name in _used_by(ast.parse(path.read_text()))}
     return sorted(name for name in found if not any(other.startswith(f"{name}.") for other in found))
 
 

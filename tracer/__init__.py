@@ -35,6 +35,7 @@ from tracer.logs import set_logs
 from tracer.metrics import add_callback, counters
 
 if TYPE_CHECKING:
+    from tracer.drop_in.installing import install, uninstall
     from tracer.report.exporters.opentelemetry import report_to_opentelemetry
     from tracer.report.exporters.prometheus import report_to_prometheus
     from tracer.report.recorder import record
@@ -62,6 +63,8 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "Variant": "tracer.serving.variants",
     "compact": "tracer.serving.pinning",
     "contract": "tracer.serving.contract",
+    "install": "tracer.drop_in.installing",
+    "uninstall": "tracer.drop_in.installing",
     "coverage": "tracer.serving.coverage",
     "observe_calls": "tracer.serving.observed",
     "pin": "tracer.serving.pinning",
@@ -107,6 +110,7 @@ __all__ = [
     "export",
     "forbid_in_graph",
     "graph_break",
+    "install",
     "is_compiling",
     "list_backends",
     "load",
@@ -133,6 +137,7 @@ __all__ = [
     "set_logs",
     "set_stance",
     "stats",
+    "uninstall",
     "unpin",
     "unseal",
     "why",
@@ -153,3 +158,5 @@ def __dir__() -> list[str]:
 
 if os.environ.get("TRACER_REPORT"):
     __getattr__("record")(os.environ["TRACER_REPORT"])
+if os.environ.get("TRACER_INSTALL", "0") != "0":
+    __getattr__("install")()

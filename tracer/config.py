@@ -39,6 +39,11 @@ _key("recompile_limit", 8, "Entries of one code object in one region; past it, w
 _key("accumulated_recompile_limit", 256, "The same over all regions that trace one code object.")
 _key("error_on_recompile", False, "A recompile raises RecompileError with the reason.")
 _key("fail_on_recompile_limit_hit", False, "Reaching a recompile limit raises FailOnRecompileLimitHit, not a warning.")
+_key(
+    "error_on_graph_break",
+    False,
+    "A graph break raises Unsupported, as with `fullgraph=True`, but the frame need not be one graph.",
+)
 _key("automatic_dynamic_shapes", True, "A dim or an int that was seen to change becomes symbolic at the recompile.")
 _key("assume_static_by_default", True, "Sizes and ints are constants in the first trace; off: symbolic from the start.")
 _key("duck_shape", True, "Symbolic sizes that are equal at the trace, and were in the calls traced before, share one symbol.")

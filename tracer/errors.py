@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from tracer.graph_breaks import GraphBreakReason
 
 
-class TracerError(RuntimeError):
+class Raised(RuntimeError):
+    """Stands between TracerError and RuntimeError, so that another class can take its place while the tracer is installed."""
+
+
+class TracerError(Raised):
     """Base of all errors of the tracer: a message, the user's stack, and a hint."""
 
     default_hint: str | None = None
 
     def __init__(self, message: str = "", *, hint: str | None = None, stack: Iterable[UserLocation] = ()) -> None:
-        super().__init__(message)
+        RuntimeError.__init__(self, message)  # not super(): an installed tracer has torch's exceptions among the bases (drop_in)
         self.message = message
         self.hint = hint if hint is not None else self.default_hint
         self.user_stack: UserStack = tuple(stack)

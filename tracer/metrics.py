@@ -10,11 +10,43 @@ import itertools
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+class Counters(MutableMapping[str, Counter[str]]):
+    """kind -> what was counted of it; a kind that is asked for is there."""
+
+    def __init__(self) -> None:
+        self._kinds: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def __getitem__(self, kind: str) -> Counter[str]:
+        return self._kinds[kind]
+
+    def __setitem__(self, kind: str, counted: Counter[str]) -> None:
+        self._kinds[kind] = counted
+
+    def __delitem__(self, kind: str) -> None:
+        del self._kinds[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __repr__(self) -> str:
+        return repr(dict(self._kinds))
+
+    def keep_in(self, kinds: defaultdict[str, Counter[str]]) -> None:
+        """From now on counts in `kinds`, to which what was counted so far is added."""
+        for kind, counted in self._kinds.items():
+            kinds[kind].update(counted)
+        self._kinds = kinds
+
+
+counters = Counters()
 
 EVENTS = (
     "compile", "merge", "load", "recompile", "break", "miss", "skip", "limit", "evict", "timeout",

@@ -9,9 +9,9 @@ import contextlib
 import dataclasses
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 from tracer import _C
 
@@ -87,9 +87,43 @@ class Disabled:
 
 disabled = IdentityMap()  # function -> Disabled
 run_only = IdentityMap()  # wrapper made by `tracer.run` -> True
-graph_policy = IdentityMap()  # function -> "allow", "disallow" (break the graph) or "forbid" (an error)
+
+
+class Marks(Protocol):
+    """Marks on functions that are kept elsewhere than here."""
+
+    def policy(self, function: object) -> str | None:
+        """As in `graph_policy`."""
+        ...
+
+    def substitute(self, function: object) -> FunctionType | None:
+        """The function that is traced in place of this one."""
+        ...
+
+
+class Policies(IdentityMap):
+    """The notes of functions; of one without a note, what torch's decorators say while the tracer is installed."""
+
+    elsewhere: Marks | None = None
+
+    def get(self, obj: object, default: Any = None) -> Any:
+        own = super().get(obj)
+        if own is not None or self.elsewhere is None:
+            return default if own is None else own
+        return self.elsewhere.policy(obj) or default
+
+    def __bool__(self) -> bool:
+        return len(self) > 0 or self.elsewhere is not None
+
+
+graph_policy = Policies()  # function -> "allow", "disallow" (break the graph) or "forbid" (an error)
 constant_result = IdentityMap()  # function -> True
-_TORCHS_CONSTANT = "_dynamo_marked_constant"  # an attribute that libraries set without importing torch
+# Attributes by which torch's decorators mark functions, and which libraries set without importing torch.
+_TORCHS_CONSTANT, _TORCHS_DISABLED, _TORCHS_ORIGINAL = (
+    "_dynamo_marked_constant",
+    "_torchdynamo_disable",
+    "_torchdynamo_orig_callable",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,8 +143,36 @@ changes = _C.Counter()  # counts the calls that set marks in this process; a gua
 
 
 def dim_marks(tensor: object) -> dict[int, DimMark]:
-    """dim (never negative) -> mark; empty for a tensor without marks."""
-    return getattr(tensor, "__dict__", {}).get(DIMS) or {}
+    """dim (never negative) -> mark; empty for a tensor without marks. Those of torch._dynamo count like ours, which win."""
+    found = getattr(tensor, "__dict__", {})
+    own: dict[int, DimMark] = found.get(DIMS) or {}
+    return {**marks_of_torch(found, tensor), **own} if _MARKED_BY_TORCH in found else own
+
+
+# The attributes of a tensor in which torch._dynamo keeps sets of dims; a later one wins.
+_MARKED_BY_TORCH = "_has_dynamo_dim_marking"
+_KINDS_OF_TORCH = {
+    "_dynamo_static_indices": "static",
+    "_dynamo_weak_dynamic_indices": "maybe_dynamic",
+    "_dynamo_dynamic_indices": "dynamic",
+    "_dynamo_unbacked_indices": "unbacked",
+    "_dynamo_strict_unbacked_indices": "unbacked",
+}
+
+
+def marks_of_torch(attributes: Mapping[str, Any], tensor: Any) -> dict[int, DimMark]:
+    """dim -> mark, of the marks that torch._dynamo has set among the `attributes` of a tensor."""
+    if not attributes.get(_MARKED_BY_TORCH):
+        return {}
+    rank = tensor.dim()
+    bounds = {"dynamic": {each.dim: (each.min, each.max) for each in attributes.get("_dynamo_dynamic_range", ())}}
+    bounds["unbacked"] = attributes.get("_dynamo_unbacked_bounds", {})
+    found = {}
+    for name, kind in _KINDS_OF_TORCH.items():
+        for dim in attributes.get(name, ()):
+            if -rank <= dim < rank:
+                found[dim % rank] = DimMark(kind, *bounds.get(kind, {}).get(dim, (None, None)))
+    return found
 
 
 def set_dim_marks(tensor: object, marks: dict[int, DimMark]) -> None:
@@ -133,7 +195,20 @@ def temporarily_marked(tensor: object, marks: dict[int, DimMark]) -> Iterator[No
 
 def is_opaque(function: object) -> bool:
     """Whether the user excluded the function from tracing, so that a call of it breaks the graph."""
-    return function in disabled or has_constant_result(function)
+    return function in disabled or has_constant_result(function) or is_disabled_for_torch(function)
+
+
+def is_disabled_for_torch(function: object) -> bool:
+    """Whether a function was disabled with torch's decorator. What torch disables in its optimizers does not count."""
+    if type(function) is not FunctionType or not function.__dict__.get(_TORCHS_DISABLED):
+        return False
+    module = getattr(function.__dict__.get(_TORCHS_ORIGINAL), "__module__", None) or ""
+    return not module.startswith("torch.optim.")
+
+
+def substitute_of(function: object) -> FunctionType | None:
+    """The function that is traced in place of this one."""
+    return None if graph_policy.elsewhere is None else graph_policy.elsewhere.substitute(function)
 
 
 def is_allowed(function: object) -> bool:

@@ -86,6 +86,8 @@ NAMES = (
     "torch._C._set_grad_enabled",
     "torch._C._set_neg",
     "torch._C._special",
+    "torch._TorchCompileInductorWrapper",
+    "torch._TorchCompileWrapper",
     "torch._assert_async",
     "torch._check",
     "torch._check_index",

@@ -14,6 +14,7 @@ from tracer.guards.demands import Counted, Demand, Tensor, word_is
 from tracer.guards.identity import type_mismatch
 from tracer.guards.references import class_name
 from tracer.sources.base import Source
+from tracer.user_marks import marks_of_torch
 
 if TYPE_CHECKING:
     from tracer.guards.implication import Known
@@ -240,10 +241,11 @@ def _marks_text(marks: Marks) -> str:
 def own_marks(tensor: Any, attribute: str) -> Mapping[int, Any]:
     """dim -> mark, read without code of the tensor's class; empty for a tensor without marks."""
     try:
-        marks = _C.raw_attr(tensor, attribute)
+        found = object.__getattribute__(tensor, "__dict__")
     except AttributeError:
         return {}
-    return marks if type(marks) is dict else {}
+    own = found.get(attribute)
+    return {**marks_of_torch(found, tensor), **(own if type(own) is dict else {})}
 
 
 def marks_within(attribute: str, known: tuple[Marks, ...], *tensors: Any) -> bool:

@@ -132,6 +132,9 @@ def call_library(
     heed_marks(tx, function)
     if user_marks.has_constant_result(function):
         return call_now(tx, function, args, kwargs)
+    substitute = user_marks.substitute_of(function)
+    if substitute is not None:
+        return tx.wrap(substitute, ObjectSource(substitute, f"substitute of {name_of(function)}")).call(tx, args, kwargs)
     if may_override(tx, function, args, kwargs):
         result = tx.overridden(function, args, kwargs)
         if result is not None:

@@ -47,6 +47,7 @@ from tracer.variables.iteration import IteratorVariable
 from tracer.variables.iterators.generators import GeneratorVariable
 
 if TYPE_CHECKING:
+    from tracer.guards.base import Guard
     from tracer.runtime.region_state import RegionState
 
 _MAX_ATTEMPTS = 40
@@ -194,6 +195,8 @@ class FrameConversion:
         """The step to break at because of `error`. If that was tried already, the break moves out to the calling frame."""
         error.at(trace.user_stack())
         error.assuming = error.assuming or question_of(trace, error, not self._was_offered_by_hook())
+        if config.error_on_graph_break:
+            raise error
         if self._break_before_loop is not None:  # the trace failed before it reached the loop
             self._break_before_loop, self._may_skip_loops = None, False
             return None
@@ -327,7 +330,7 @@ class FrameConversion:
             logs.emit("dynamic", lambda: log_texts.shapes(env.symbols(), env.guards))
         env.check_constraints()
         shape_texts = env.produce_guards(prune=config.prune_guards)
-        all_guards = guards_of(trace, function.__code__, self.snapshot, shape_texts)
+        all_guards = self._chosen(guards_of(trace, function.__code__, self.snapshot, shape_texts))
         fetched = () if output is None else output.fetched
         manager = CheckFunctionManager(all_guards, function.__code__, function.__globals__, fetched=fetched)
         guarded = GuardedCode(
@@ -348,6 +351,15 @@ class FrameConversion:
         if self.region.guard_export_fn is not None:
             self.region.guard_export_fn(manager.guards)
         return entry
+
+    def _chosen(self, guards: list[Guard]) -> list[Guard]:
+        """The guards that the user's filter keeps."""
+        if self.region.guard_filter_fn is None:
+            return guards
+        keeps = list(self.region.guard_filter_fn(guards))
+        if len(keeps) != len(guards):
+            raise errors.UserError(f"guard_filter_fn was given {len(guards)} guards and answered for {len(keeps)}")
+        return [guard for guard, keep in zip(guards, keeps, strict=True) if keep]
 
     def _check_holds(self, guarded: GuardedCode) -> None:
         """Raises _StaleGuards if the guards do not hold for the very call that was traced."""

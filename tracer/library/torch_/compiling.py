@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import inside
+from tracer.errors import LeftToCPython
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models, named_models
 from tracer.protocol.variable import VariableTracker
@@ -53,6 +54,17 @@ def _graph_break(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     unsupported("explicit-graph-break", message=", ".join(str(arg.constant()) for arg in args if arg.is_constant()))
 
 
+@named_models.of_plain_tensors("torch._dynamo.decorators.step_unsupported")
+def _break_here(tx: Tracer) -> Value:
+    unsupported("explicit-graph-break", message="torch._dynamo.step_unsupported")
+
+
+@named_models.of_plain_tensors("torch._dynamo.decorators.skip_frame")
+def _skip_frame(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    """CPython runs the frame that is traced; functions that it calls are traced on their own."""
+    raise LeftToCPython(None)
+
+
 @models.of_plain_tensors(torch.jit.annotate)
 def _annotate(tx: Tracer, annotation: Value, value: Value) -> Value:
     return value
@@ -87,6 +99,8 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 @named_models.of_plain_tensors("torch._dynamo.eval_frame.OptimizedModule.__call__")
 def _compiled_module(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
     """A call of a module that torch.compile has wrapped is a call of the module itself."""
+    if module.get_attr(tx, "dynamo_ctx").python_type().__name__ == "DisableContext":
+        unsupported("disabled-function", function="a module")
     if any(module.get_attr(tx, name).truth(tx) for name in _HOOKS):
         unsupported("skipped-function", function="a compiled module with hooks", file="torch._dynamo")
     inner = module.get_attr(tx, "_modules").get_item(tx, tx.literal("_orig_mod"))

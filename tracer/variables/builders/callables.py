@@ -42,7 +42,7 @@ def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, s
         builder.guard(FunctionMatch(source, value))
         return builder.remember(value, CallableVariable(value, source))
     inner = value.__dict__.get(_COMPILED)
-    if inner is not None and not _is_disabled(value, inner):  # a result of torch.compile
+    if inner is not None:  # a result of torch.compile
         builder.guard(IdMatch(source, value))
         function = tx.wrap(inner, GenericAttrSource(source, _COMPILED))
         return builder.remember(value, CompiledFunctionVariable(value, function, source))
@@ -54,15 +54,9 @@ def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, s
 _COMPILED = "_torchdynamo_orig_callable"
 
 
-def _is_disabled(value: types.FunctionType, inner: Any) -> bool:
-    """Whether the user disabled a function for compilers. What torch.compile itself disables in optimizers does not count."""
-    module = getattr(inner, "__module__", None) or ""
-    return bool(value.__dict__.get("_torchdynamo_disable")) and not module.startswith("torch.optim.")
-
-
 def is_library_function(value: types.FunctionType) -> bool:
     """Whether calls of the function are handled by a mark, a model or the graph, not by tracing through it."""
-    if user_marks.is_opaque(value) or value in user_marks.graph_policy:
+    if user_marks.is_opaque(value) or value in user_marks.graph_policy or user_marks.substitute_of(value) is not None:
         return True
     return model_of(value) is not None or code_model_of(value) is not None or is_in_graph(value)
 

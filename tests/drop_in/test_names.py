@@ -1,0 +1,106 @@
+"""docs/drop_in.md says of every name what it does; none is ignored in silence."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import torch._dynamo
+
+import tracer
+from tracer.drop_in.settings import SHARED
+
+PAGE = (Path(__file__).parents[2] / "docs" / "drop_in.md").read_text()
+WORDS = ("heard", "replaced", "torch's", "warns", "refused")
+# Names of torch._dynamo outside of its `__all__` that transformers, diffusers, accelerate, peft, Lightning, vLLM and SGLang use.
+USED_BY_OTHERS = (
+    *("eval_frame.OptimizedModule", "eval_frame.innermost_fn", "eval_frame.remove_from_cache", "exc", "utils.counters"),
+    *("decorators.mark_unbacked", "convert_frame.register_bytecode_hook", "reset", "eval_frame._debug_get_cache_entry_list"),
+)
+
+
+def rows():
+    """name -> the word of its row."""
+    found = {}
+    for names, word in re.findall(r"^\| ([^|]*`torch\.[^|]*) \| ([a-z']+) \|", PAGE, flags=re.MULTILINE):
+        found |= dict.fromkeys(re.findall(r"`([^`]+)`", names), word)
+    return found
+
+
+NEW_IN_2_14 = ("nonstrict_trace", "precompile", "PrecompileError", "cudagraph_mark_warmup_incomplete")
+MISSING_HERE = {f"torch.compiler.{name}" for name in NEW_IN_2_14 if not hasattr(torch.compiler, name)}
+ROWS = {name: word for name, word in rows().items() if name not in MISSING_HERE}
+
+
+def value_of(name):
+    owner, attribute = torch, name.removeprefix("torch.")
+    for part in attribute.split("."):
+        if isinstance(owner, type(torch)) and not hasattr(owner, part):
+            importlib.import_module(f"{owner.__name__}.{part}")
+        owner = getattr(owner, part)
+    return owner
+
+
+def test_the_table_has_every_public_name_and_those_that_others_use():
+    public = {f"torch.compiler.{name}" for name in torch.compiler.__all__} | {
+        f"torch._dynamo.{name}" for name in torch._dynamo.__all__
+    }
+    assert public | {f"torch._dynamo.{name}" for name in USED_BY_OTHERS} <= ROWS.keys()
+    assert set(ROWS.values()) == set(WORDS)
+
+
+def test_the_words_of_the_table_are_true():
+    before = {name: value_of(name) for name in ROWS}
+    with tracer.install(backend="eager"):
+        during = {name: value_of(name) for name in ROWS}
+    changed = {name for name in ROWS if during[name] is not before[name]}
+    assert {name for name, word in ROWS.items() if word in ("replaced", "warns", "refused")} <= changed
+    assert not {name for name in changed if ROWS[name] == "torch's"}
+
+
+@pytest.mark.parametrize("name", [name for name, word in ROWS.items() if word == "refused"])
+def test_what_is_refused_raises_with_its_name(installed, name):
+    with pytest.raises(tracer.exc.UserError, match=f"{name.rpartition('.')[2]} cannot be honoured"):
+        value_of(name)(None)
+
+
+@pytest.mark.parametrize("name", [name for name, word in ROWS.items() if word == "warns"])
+def test_what_has_no_effect_says_so(installed, name):
+    arguments = {"allow_c_slot": (int,), "override_optimization_hint": (3, 4), "set_recursion_limit": (-1,)}
+    last = name.rpartition(".")[2]
+    with pytest.warns(UserWarning, match=f"{last} has no effect"):
+        value_of(name)(*arguments.get(last, ()))
+
+
+@pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="the page lists the settings of torch 2.13")
+def test_every_setting_of_torch_is_shared_or_has_a_reason():
+    settings = {name for name in torch._dynamo.config._config if name[0] != "_" and name not in ("TYPE_CHECKING", "disable")}
+    listed = set(re.findall(r"`([a-zA-Z0-9_]+)`", PAGE))
+    assert settings - listed == set() and SHARED <= listed
+
+
+def test_sizes_marked_by_name_are_refused(installed, monkeypatch):
+    with torch.compiler.config.patch(dynamic_sources="L['x']"):
+        with pytest.raises(tracer.exc.UserError, match="dynamic_sources cannot be honoured"):
+            torch.compile(lambda x: x)
+
+
+def test_entries_are_found_and_removed_by_torchs_names(installed):
+    def doubled(x):
+        return x * 2
+
+    compiled = torch.compile(doubled)
+    compiled(torch.ones(1))
+    assert len(torch._dynamo.eval_frame._debug_get_cache_entry_list(doubled)) == 1
+    torch._dynamo.eval_frame.remove_from_cache(doubled)
+    assert not tracer.region_of(compiled).entries()
+
+
+def test_a_compiled_module_gives_the_decorator_that_made_it(installed):
+    compiled = torch.compile(torch.nn.Linear(2, 2))
+    forward = compiled.dynamo_ctx(compiled._orig_mod.forward)
+    x = torch.ones(1, 2)
+    assert torch.equal(forward(x), compiled(x))

@@ -1,0 +1,88 @@
+"""The code of others, which calls torch.compile, under `tracer.install()`: transformers and diffusers on tiny configurations."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch._dynamo
+
+import tracer
+
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("installed")]
+
+
+@pytest.fixture
+def llama():
+    transformers = pytest.importorskip("transformers", reason="pip install transformers")
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = transformers.LlamaConfig(vocab_size=64, num_key_value_heads=2, max_position_embeddings=64, **sizes)
+    torch.manual_seed(0)
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def frames():
+    return torch._dynamo.utils.counters["frames"]["ok"]
+
+
+def test_generate_with_a_static_cache_compiles_its_forward_and_gives_the_same_tokens(llama):
+    from transformers import CompileConfig
+
+    prompt = torch.randint(0, 64, (1, 7))
+    asks = {"do_sample": False, "max_new_tokens": 8, "min_new_tokens": 8}
+    expected = llama.generate(prompt, **asks)
+    before = frames()
+    config = CompileConfig(backend="eager", fullgraph=True, mode=None)
+    config._compile_all_devices = True
+    found = llama.generate(prompt, cache_implementation="static", compile_config=config, **asks)
+    assert torch.equal(found, expected)
+    assert frames() > before
+
+
+def test_a_compiled_transformer_trains_to_the_same_weights(llama):
+    import copy
+
+    plain, compiled = copy.deepcopy(llama), torch.compile(copy.deepcopy(llama))
+    for model in (plain, compiled):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for length in (6, 9):
+            torch.manual_seed(length)
+            tokens = torch.randint(0, 64, (2, length))
+            optimizer.zero_grad()
+            model(input_ids=tokens, labels=tokens).loss.backward()
+            optimizer.step()
+    for (name, expected), found in zip(plain.named_parameters(), compiled.parameters()):
+        torch.testing.assert_close(found, expected, msg=name)
+    assert tracer.region_of(compiled).entries()
+
+
+def test_diffusers_knows_a_compiled_module():
+    torch_utils = pytest.importorskip("diffusers.utils.torch_utils", reason="pip install diffusers")
+    module = torch.nn.Linear(2, 2)
+    assert torch_utils.is_compiled_module(torch.compile(module)) and not torch_utils.is_compiled_module(module)
+
+
+def test_diffusers_compiles_the_repeated_blocks():
+    diffusers = pytest.importorskip("diffusers", reason="pip install diffusers")
+    sizes = {"sample_size": 8, "in_channels": 4, "num_layers": 2, "attention_head_dim": 4, "num_attention_heads": 4}
+    torch.manual_seed(0)
+    model = diffusers.DiTTransformer2DModel(**sizes, patch_size=2, num_embeds_ada_norm=10).eval()
+    model._repeated_blocks = ["BasicTransformerBlock"]
+    x = torch.randn(1, 4, 8, 8)
+    asks = {"timestep": torch.tensor([1]), "class_labels": torch.tensor([3])}
+    with torch.no_grad():
+        expected = model(x, **asks).sample
+        model.compile_repeated_blocks(fullgraph=True)
+        assert torch.equal(model(x, **asks).sample, expected)
+    blocks = model.transformer_blocks
+    assert all(len(tracer.region_of(block).entries()) == 1 for block in blocks)
+
+
+def test_regions_are_compiled_as_accelerate_compiles_them(llama):
+    """What `accelerate.utils.compile_regions` does: a module of each repeated kind is wrapped, and shares what is compiled."""
+    tokens = torch.randint(0, 64, (1, 5))
+    expected = llama(tokens).logits
+    names = list(llama.state_dict())
+    llama.model.layers = torch.nn.ModuleList([torch.compile(layer) for layer in llama.model.layers])
+    assert torch.equal(llama(tokens).logits, expected)
+    assert [name.replace("_orig_mod.", "") for name in llama.state_dict()] == names
+    assert all(isinstance(layer, torch._dynamo.OptimizedModule) for layer in llama.model.layers)

@@ -1,0 +1,72 @@
+"""Marks on functions and tensors that torch's decorators have set, whenever that was."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from tracer import user_marks
+from tracer.drop_in.replacements import Replacement
+from tracer.drop_in.torchs import decorators, functions, trace_rules
+from tracer.locations import levels_to_the_user
+
+_FORBIDDEN = "_dynamo_forbidden"
+
+
+class FunctionMarks:
+    """Where torch._dynamo keeps what its decorators say of functions; asked while the tracer is installed."""
+
+    def __init__(self) -> None:
+        user_marks.graph_policy.elsewhere = self
+
+    def take_back(self) -> None:
+        user_marks.graph_policy.elsewhere = None
+
+    def policy(self, function: object) -> str | None:
+        """`nonstrict_trace` counts as allowed. A `leaf_function` is called by CPython, between two graphs."""
+        key = id(function)
+        if key in trace_rules._disallowed_callable_ids or key in trace_rules._leaf_function_ids:
+            return "disallow"
+        if key in trace_rules._allowed_callable_ids:
+            return "allow"
+        if type(function) is FunctionType and function.__dict__.get(_FORBIDDEN) and not _is_of_torch(function):
+            return "forbid"
+        return None
+
+    def substitute(self, function: object) -> FunctionType | None:
+        if id(function) not in trace_rules._polyfilled_function_ids:
+            return None
+        found: Any = functions.PolyfilledFunctionVariable._get_polyfill_handlers()[function]
+        traced: FunctionType = found.__torch_dynamo_polyfill__
+        return None if _is_of_torch(traced) else traced
+
+
+def _is_of_torch(function: object) -> bool:
+    return (getattr(function, "__module__", None) or "").partition(".")[0] == "torch"
+
+
+_NO_EFFECT = ("hint_override", "specialize_on", "shape_id")
+
+
+def _noting(mark: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of torch that sets a mark. Guards on marks look at tensors again."""
+
+    @functools.wraps(mark)
+    def marks(*args: Any, **kwargs: Any) -> Any:
+        unheard = [f"{name}={kwargs[name]!r}" for name in _NO_EFFECT if kwargs.get(name) is not None]
+        if unheard:
+            message = f"{mark.__name__}: {' and '.join(unheard)} has no effect while the tracer is installed"
+            warnings.warn(message, stacklevel=levels_to_the_user())
+        result = mark(*args, **kwargs)
+        user_marks.changes.note()
+        return result
+
+    return marks
+
+
+def table() -> list[Replacement]:
+    names = ("mark_dynamic", "maybe_mark_dynamic", "mark_static", "mark_unbacked")
+    return [Replacement(decorators, name, _noting(getattr(decorators, name))) for name in names]

@@ -1,0 +1,122 @@
+"""`torch._dynamo.optimize`, by which torch.compile and nn.Module.compile do their work, while the tracer is installed."""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tracer._C import Dispatcher
+from tracer.api.callables import CompiledCallable, compiled, original_of
+from tracer.api.entry import Identity, Optimizer
+from tracer.api.modules import CompiledCall
+from tracer.api.settings import Settings
+from tracer.backends.calling import Backend
+from tracer.drop_in.backends import choice_of
+from tracer.drop_in.guard_filters import filter_of
+from tracer.drop_in.modules import CompiledModule, PrefixedModule, label
+from tracer.drop_in.torchs import config, eval_frame
+from tracer.errors import UserError
+
+_HOOKS = ("guard_export_fn", "guard_fail_fn", "guard_filter_fn")
+_TAKEN = frozenset((*_HOOKS, "recompile_limit", "dynamic"))
+# isolate_recompiles: whatever is compiled has entries of its own here. rebuild_ctx: for compiled autograd.
+_HOLDS_ANYWAY = frozenset(("isolate_recompiles", "rebuild_ctx", "export_constraints"))
+_SAYS_NOTHING = (None, False)
+
+
+class Compiling(Optimizer):
+    """What `torch._dynamo.optimize(...)` returns: a decorator, which torch.compile applies to what it was given."""
+
+    def __init__(self, settings: Settings, module_class: type[CompiledModule]) -> None:
+        super().__init__(settings)
+        self._module_class = module_class
+
+    def __call__(self, target: Any) -> Any:
+        target = _undecorated(target)
+        if isinstance(target, torch.nn.Module):
+            result: Any = self._module_class(target, self.settings)
+            label(result, target.forward)
+            object.__setattr__(result, "dynamo_ctx", self)  # Lightning decorates the forward with it
+            return result
+        if _is_call_of_module(target):  # `module.compile()` keeps what this returns in `module._compiled_call_impl`
+            return CompiledCall(target.__self__, self.settings, in_place=True)
+        result = compiled(target, self.settings)
+        if isinstance(result, (Dispatcher, CompiledCallable)):
+            label(result, target)
+        return result
+
+
+def _is_call_of_module(target: Any) -> bool:
+    return (
+        isinstance(target, types.MethodType)
+        and isinstance(target.__self__, torch.nn.Module)
+        and target.__func__ is torch.nn.Module._call_impl
+    )
+
+
+def _undecorated(target: Any) -> Any:
+    """What was decorated, where torch's decorators or ours have been at work; `target` itself otherwise."""
+    if isinstance(target, eval_frame.OptimizedModule):
+        return target._orig_mod
+    return eval_frame.innermost_fn(original_of(target))
+
+
+class Entrances:
+    """The functions behind `torch._dynamo.optimize` and `optimize_assert`, with the settings of one install."""
+
+    def __init__(self, settings: dict[str, Any], prefix: bool) -> None:
+        self._settings = settings
+        self._module_class = PrefixedModule if prefix else CompiledModule
+
+    def optimize(
+        self, rebuild_ctx: Any, backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, **said: Any
+    ) -> Compiling | Identity:
+        """As `torch._dynamo.optimize`. Raises UserError for an argument that cannot be honoured, and InvalidBackend."""
+        if disable or config.disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
+            return Identity()
+        return self._compiling(backend, nopython, said)
+
+    def optimize_assert(self, rebuild_ctx: Any, backend: Any, *, hooks: Any = None, **said: Any) -> Compiling:
+        """As `torch._dynamo.optimize_assert`: `optimize` with `nopython=True`."""
+        hooks_said = {} if hooks is None else {name: getattr(hooks, name) for name in _HOOKS}
+        return self._compiling(backend, True, {**said, **hooks_said})
+
+    def _compiling(self, backend: Any, fullgraph: bool, said: dict[str, Any]) -> Compiling:
+        choice = choice_of(backend)
+        _refuse_sizes_by_name()
+        _refuse_what_is_not_honoured(choice.backend, said)
+        eval_frame.cached_backends.setdefault(id(choice.backend), choice.backend)  # torch._dynamo.reset resets them
+        given = {name: said[name] for name in ("recompile_limit", "dynamic") if said.get(name) is not None}
+        hooks = {name: said[name] for name in _HOOKS if said.get(name) is not None}
+        if "guard_filter_fn" in hooks:
+            hooks["guard_filter_fn"] = filter_of(hooks["guard_filter_fn"])
+        hooks = {**self._settings["hooks"], **hooks}
+        settings = Settings(**{**self._settings, **given, **choice._asdict(), "hooks": hooks}, fullgraph=fullgraph)
+        return Compiling(settings, self._module_class)
+
+
+def _refuse_sizes_by_name() -> None:
+    for name in ("dynamic_sources", "unbacked_sources"):
+        if getattr(torch.compiler.config, name):
+            raise UserError(
+                f"torch.compiler.config.{name} cannot be honoured while the tracer is installed",
+                hint=f"unset TORCH_COMPILE_{name.upper()}; mark tensors with torch._dynamo.mark_dynamic or mark_unbacked.",
+            )
+
+
+def _refuse_what_is_not_honoured(backend: str | Callable[..., Any] | Backend, said: dict[str, Any]) -> None:
+    for name, value in said.items():
+        if name not in _TAKEN | _HOLDS_ANYWAY and not any(value is nothing for nothing in _SAYS_NOTHING):
+            raise UserError(
+                f"{name}={value!r} of torch.compile cannot be honoured while the tracer is installed",
+                hint=f"leave {name} out, or call tracer.uninstall() first. docs/drop_in.md lists what there is.",
+            )
+    if hasattr(backend, "backend_ctx_ctor"):
+        raise UserError(
+            f"backend {backend!r} has a backend_ctx_ctor, which cannot be honoured while the tracer is installed",
+            hint="enter that context around the calls.",
+        )

@@ -1,0 +1,25 @@
+"""The modules of torch that an install changes. Only this module imports torch._dynamo, and only `install` loads it
+(docs/decisions/drop_in.md)."""
+
+from __future__ import annotations
+
+import torch._dynamo as dynamo
+from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, trace_rules, utils
+from torch._dynamo.backends import debugging, registry
+from torch._dynamo.variables import functions
+from torch._logging import _internal as logging
+
+__all__ = [
+    "config",
+    "convert_frame",
+    "debugging",
+    "decorators",
+    "dynamo",
+    "eval_frame",
+    "exc",
+    "functions",
+    "logging",
+    "registry",
+    "trace_rules",
+    "utils",
+]
