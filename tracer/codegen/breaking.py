@@ -103,8 +103,10 @@ class BreakEmitter:
             asm.jump(done)
         if jumped is not None:
             asm.place(jumped.label)
+            for opname in jumped.passed:
+                asm.emit(opname)
             names = self._store_results(cg, jumped.results, handled)
-            self._resume(cg, frame, jumped.target, jumped.stack, names, outer)
+            self._resume(cg, frame, jumped.target + len(jumped.passed), jumped.stack, names, outer)
             if token is not None:
                 asm.jump(done)
         if token is not None:
@@ -160,8 +162,8 @@ class BreakEmitter:
         """
         offset = frame.program.instructions[index].offset
         index, stack, results, locals_now = _step_over_stores(frame, index, stack, results)
-        live = live_names(frame.program, index)
-        overwritten = overwritten_names(frame.program, index)
+        live = live_names(frame.program, index).union(frame.code.co_cellvars)
+        overwritten = overwritten_names(frame.program, index).difference(frame.code.co_cellvars)
         handed: dict[str, Held] = {name: locals_now[name] for name in sorted(live) if name in locals_now}
         for local in sorted(overwritten):  # None for a value that would have to be made first
             last = locals_now.get(local, NONE)
@@ -199,7 +201,7 @@ class BreakEmitter:
 
     def _push_hand_over(self, cg: Codegen, frame: InstructionTranslator, name: str) -> None:
         """-> NULL, method `hand_over` of the resume function, which is bound to the cells of the frame"""
-        cells = [frame.cells[cell] for cell in (*frame.code.co_cellvars, *frame.code.co_freevars)]
+        cells = frame.closure()
         cg.asm.push_null()
         cg.asm.load_deref(name)
         if cells:
