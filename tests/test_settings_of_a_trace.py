@@ -1,6 +1,7 @@
 """Settings that change what a trace does."""
 
 import gc
+import warnings
 
 import pytest
 import torch
@@ -72,7 +73,15 @@ def test_the_accumulated_limit_counts_over_all_regions_of_one_code():
             assert torch.equal(second(x, "a"), x + 1)
 
 
-def test_entries_that_are_gone_do_not_count_towards_the_accumulated_limit():
+@pytest.fixture
+def garbage_left_to_the_tracer():
+    """As in a process of so many objects that Python rarely collects the old ones."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_entries_that_are_gone_do_not_count_towards_the_accumulated_limit(garbage_left_to_the_tracer):
     def fn(x):
         return x + 1
 
@@ -82,7 +91,23 @@ def test_entries_that_are_gone_do_not_count_towards_the_accumulated_limit():
             compiled(torch.randn(2))
             assert len(tracer.region_of(compiled).entries()) == 1
             del compiled
-            gc.collect()
+
+
+def test_garbage_is_collected_once_while_the_accumulated_limit_stays_reached(monkeypatch):
+    def fn(x):
+        return x + 1
+
+    collected = []
+    x = torch.randn(2)
+    with config.patch(accumulated_recompile_limit=2), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alive = [tracer.optimize("eager")(fn) for _ in range(2)]
+        for compiled in alive:
+            compiled(x)
+        monkeypatch.setattr(gc, "collect", lambda: collected.append(1))
+        for _ in range(3):
+            tracer.optimize("eager")(fn)(x)
+    assert len(collected) == 1
 
 
 def test_verify_correctness_finds_a_backend_that_computes_something_else():

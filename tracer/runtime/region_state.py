@@ -24,6 +24,7 @@ from tracer.backends.calling import Backend
 from tracer.effects.torch_state import operations_are_observed, preserve_global_state
 from tracer.metrics import counters
 from tracer.runtime import events, misses, upkeep
+from tracer.runtime.entries_of_code import entries_of_code
 from tracer.runtime.frame_filter import TRACE, answer_without_tracing
 from tracer.runtime.frame_state import FrameState
 from tracer.runtime.guarded_code import decision_among, entries_of, find_entry
@@ -36,7 +37,6 @@ from tracer.user_marks import IdentityMap
 
 ALL_REGIONS: weakref.WeakSet[RegionState] = weakref.WeakSet()
 RESUME_LIMIT = 24
-_entries_of_code = IdentityMap()  # code -> WeakSet of its entries in all regions, for `accumulated_recompile_limit`
 log = logging.getLogger("tracer")
 
 #: (region, function, arguments, torch's state before the call, time limit) -> the entry for that call
@@ -213,11 +213,8 @@ class RegionState:
         dead_objects = self.frame_state(function).dead_objects
         if existing or dead_objects:
             misses.report_recompile(self, function, args, existing)
-        everywhere = _entries_of_code.get(code)
-        if everywhere is None:
-            _entries_of_code.set(code, everywhere := weakref.WeakSet())
-        accumulated = sum(entry.valid for entry in everywhere)
-        if not upkeep.has_room(self, existing) or accumulated >= config.accumulated_recompile_limit:
+        everywhere = entries_of_code(code)
+        if not upkeep.has_room(self, existing) or everywhere.reach(config.accumulated_recompile_limit):
             misses.report_limit(self, function, args, existing)
             return None
         if misses.is_out_of_time(self, function):
