@@ -221,7 +221,7 @@ def everything():
         again(10**6 - 1000)
         raise AssertionError
     except RecursionError as error:
-        assert "C stack" in str(error)
+        assert "C stack" in str(error) or sys.version_info >= (3, 12)  # which counts nested calls in C
     assert again(500) == 500
 
     def generate(n):

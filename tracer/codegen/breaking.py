@@ -69,7 +69,7 @@ class BreakEmitter:
                 cg.keep(cell)
 
     def _live_locals(self, frame: InstructionTranslator) -> list[str]:
-        live = live_names(frame.program, frame.pc - 1)
+        live = _live_or_in_cells(frame, frame.pc - 1)
         return sorted(name for name in live if name in frame.locals)
 
     def _run_frame(self, cg: Codegen, frames: list[InstructionTranslator], depth: int) -> None:
@@ -162,8 +162,8 @@ class BreakEmitter:
         """
         offset = frame.program.instructions[index].offset
         index, stack, results, locals_now = _step_over_stores(frame, index, stack, results)
-        live = live_names(frame.program, index).union(frame.code.co_cellvars)
-        overwritten = overwritten_names(frame.program, index).difference(frame.code.co_cellvars)
+        live = _live_or_in_cells(frame, index)
+        overwritten = overwritten_names(frame.program, index).difference(frame.code.co_cellvars, frame.code.co_freevars)
         handed: dict[str, Held] = {name: locals_now[name] for name in sorted(live) if name in locals_now}
         for local in sorted(overwritten):  # None for a value that would have to be made first
             last = locals_now.get(local, NONE)
@@ -218,6 +218,12 @@ class BreakEmitter:
             cg.asm.load_fast(value)
         else:
             cg.load(value)
+
+
+def _live_or_in_cells(frame: InstructionTranslator, index: int) -> frozenset[str]:
+    """The locals that are live before an instruction, and the names of cells: an inlined comprehension may keep a plain value in the
+    place of one."""
+    return live_names(frame.program, index).union(frame.code.co_cellvars, frame.code.co_freevars)
 
 
 def _step_over_stores(
