@@ -221,8 +221,8 @@ class BreakEmitter:
 
 
 def _live_or_in_cells(frame: InstructionTranslator, index: int) -> frozenset[str]:
-    """The locals that are live before an instruction, and the names of cells: an inlined comprehension may keep a plain value in the
-    place of one."""
+    """The locals that are live before an instruction, and the names of cells: in the place of one, an inlined comprehension may
+    keep a plain value."""
     return live_names(frame.program, index).union(frame.code.co_cellvars, frame.code.co_freevars)
 
 
