@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import tracer
+from benchmarks import served_models
 from benchmarks.demo_models import MODELS, Request, build
 
 SPEC = "input_ids: B, S; attention_mask: B, S; B in 1..{batch}; S in 1..{length}"
@@ -61,49 +62,21 @@ def peer(name: str, layers: int, length: int, asked: list[Request], dynamic: boo
 
 # -- pictures, in more sizes than two --------------------------------------------------------------------------------------
 
-PICTURES = "pixel_values: B, _, H, W; B in 1..16; H in 32..224; W in 32..224"
-
-
-def _resnet() -> tuple[Any, str, dict[str, Any]]:
-    from transformers import ResNetConfig, ResNetModel
-
-    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], layer_type="basic")
-    return ResNetModel(config), PICTURES, {"pixel_values": torch.randn(3, 3, 64, 96)}
-
-
-def _vit() -> tuple[Any, str, dict[str, Any]]:
-    from transformers import ViTConfig, ViTModel
-
-    config = ViTConfig(
-        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, image_size=64, patch_size=16
-    )
-    return ViTModel(config), PICTURES, {"pixel_values": torch.randn(3, 3, 64, 96), "interpolate_pos_encoding": True}
-
-
-def _unet() -> tuple[Any, str, dict[str, Any]]:
-    from benchmarks.zoo_models.media import unet
-
-    model, _ = unet()
-    spec = "sample: B, _, H, W; encoder_hidden_states: B, S, _; B in 1..16; H in 8..64 by 8; W in 8..64 by 8; S in 1..77"
-    noise = {"sample": torch.randn(3, 4, 16, 24), "timestep": torch.tensor(7)}
-    return model, spec, {**noise, "encoder_hidden_states": torch.randn(3, 5, 12)}
-
-
-OF_MANY_SIZES: dict[str, Callable[[], tuple[Any, str, dict[str, Any]]]] = {"resnet": _resnet, "vit": _vit, "unet": _unet}
+OF_MANY_SIZES = ("resnet", "vit", "unet")
 
 
 def certificate_of_many_sizes(name: str) -> str:
-    model, spec, inputs = OF_MANY_SIZES[name]()
-    compiled = tracer.compile(model.eval())
+    (kind,) = served_models.SERVED[name].kinds
+    compiled = tracer.compile(served_models.build(name))
     started = time.process_time()
-    found = tracer.precompile(compiled, spec, kwargs=inputs)
+    found = tracer.precompile(compiled, kind.spec, kwargs=kind.inputs(**kind.example))
     return f"{found.status} in {time.process_time() - started:.1f} s, {len(found.covering)} entries, by {found.domain}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="*", default=list(MODELS))
-    parser.add_argument("--of-many-sizes", nargs="*", default=list(OF_MANY_SIZES), choices=OF_MANY_SIZES)
+    parser.add_argument("--of-many-sizes", nargs="*", default=OF_MANY_SIZES, choices=OF_MANY_SIZES)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=512)

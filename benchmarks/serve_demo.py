@@ -3,8 +3,8 @@
     python -m benchmarks.serve_demo [--seconds 10] [--rate 40] [--clients 24]
 
 Each server has processes of its own, one after the other, and is given the same requests: bursts of sequences of random
-lengths, open loop. The exit status says whether everything held: no error, logits as those of the model called alone, and no
-compile under load.
+lengths, open loop. Of the first, what its /metrics says after the load is shown. The exit status says whether everything held: no
+error, logits as those of the model called alone, no compile under load, and metrics that say so.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -172,20 +173,43 @@ class Row:
     before: int
     recompiles: int
     difference: float
+    metrics: dict[str, float]  # what its /metrics says after the load, by name with labels; empty where there is none
 
     def kept(self) -> bool:
-        return not self.served.errors and self.difference <= SAME and (self.compiler != "tracer" or self.recompiles == 0)
+        if self.served.errors or self.difference > SAME:
+            return False
+        return self.compiler != "tracer" or (self.recompiles == 0 and self.metrics_say_so())
+
+    def metrics_say_so(self) -> bool:
+        """Whether the metrics are those of a certified, sealed model of which no call missed."""
+        totals: Counter[str] = Counter()
+        for name, value in self.metrics.items():
+            totals[name.partition("{")[0]] += value
+        as_they_are = totals["shapetracer_certified"] == totals["shapetracer_sealed"] == 1
+        return as_they_are and totals["shapetracer_hits_total"] > 0 and totals["shapetracer_misses_total"] == 0
 
 
 def measure(compiler: str, load: Load, expected: Sequence[torch.Tensor], clients: int) -> Row:
-    with Server("litserve_classifier.py", "--compiler", compiler) as server:
+    port = _free_port()
+    reports = ["--metrics-port", str(port)] if compiler == "tracer" else []
+    with Server("litserve_classifier.py", "--compiler", compiler, *reports) as server:
         before = max(server.classify(load.sequences[0])["compiles"] for _ in range(WARMING))  # sockets and threads, too
         served = open_loop(lambda turn: server.classify(load.sequences[turn]), load.due, clients)
+        metrics = scraped(port) if reports else {}
     answers = [(answer, logits) for answer, logits in zip(served.results, expected) if answer is not None]
     differences = [float((torch.tensor(answer["logits"]) - logits).abs().max()) for answer, logits in answers]
     after = max([answer["compiles"] for answer, _ in answers], default=before)
     shapes = {tuple(answer["batch"]) for answer, _ in answers}
-    return Row(compiler, served, len(shapes), before, after - before, max(differences, default=float("inf")))
+    return Row(compiler, served, len(shapes), before, after - before, max(differences, default=float("inf")), metrics)
+
+
+def scraped(port: int) -> dict[str, float]:
+    """What a server says of compiled models at /metrics: `shapetracer_hits_total{function="..."}` -> 1200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    told = (line.rpartition(" ") for line in lines if line.startswith("shapetracer_"))
+    return {name: float(value) for name, _, value in told}
 
 
 def eager_logits(load: Load) -> list[torch.Tensor]:
@@ -231,6 +255,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(f"{compiler}: {len(load.due)} requests by {options.clients} clients ...")
         rows.append(measure(compiler, load, expected, options.clients))
     console.print(table(rows))
+    for row in rows:
+        if row.metrics:
+            console.print(f"GET /metrics of {row.compiler}, after the load (buckets of compiles left out):")
+            shown = [f"  {name} {value:g}" for name, value in row.metrics.items() if "_bucket{" not in name]
+            console.print("\n".join(shown), markup=False, highlight=False, soft_wrap=True)
     for row in rows:
         for error in dict.fromkeys(row.served.errors):
             console.print(f"{row.compiler}: {error}", style="red")

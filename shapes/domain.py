@@ -166,6 +166,10 @@ class Domain:
         """The size at each place."""
         return {place: int(evaluate(expr, point)) for place, expr in self.places.items()}
 
+    def named_places(self) -> dict[str, str]:
+        """The places of sizes and ints, each with what is there as text: `L['x'].size()[0]` -> `B`."""
+        return {place: show(expr) for place, expr in self.places.items() if place not in self.strides}
+
     def holds(self, point: Point) -> bool:
         """Whether the point lies in the domain."""
         return all(evaluate(condition, point) for condition in self.conditions())

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import sympy
 
-from shapes import emission
+from shapes import emission, known
 from shapes.algebra import Algebra
 from shapes.constraints import LARGEST_SIZE, DimConstraint
 from shapes.domain import Domain
@@ -77,6 +77,7 @@ class ShapeEnv:
         self._by_label: dict[str, Symbol] = {}
         self._duck_symbols = DuckSymbols()
         self._counts: dict[str, int] = {}
+        self._unproved: dict[BoolExpr, int] = {}  # condition -> the version of the facts that z3 could not decide it with
 
     # -- symbols -------------------------------------------------------------------------------------------------
 
@@ -301,6 +302,18 @@ class ShapeEnv:
     def statically_known(self, expr: Any) -> bool | None:
         """Whether a condition is known to hold, without adding a guard; None if it is not known."""
         return self.facts.decide(self.boolean(expr))
+
+    def prove(self, condition: BoolExpr) -> bool | None:
+        """Whether all facts together decide a condition that depends on data, as z3 finds; None if they do not. Takes
+        milliseconds."""
+        if self._unproved.get(condition) == self.facts.version:
+            return None
+        answer = known.decided_by_proof(self, condition)
+        if answer is None:
+            self._unproved[condition] = self.facts.version
+        else:
+            self.facts.learn(condition if answer else self.algebra.negate(condition))
+        return answer
 
     def guard_or_false(self, expr: Any) -> bool:
         """As evaluate_expr, but False where the answer depends on data."""

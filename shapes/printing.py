@@ -56,6 +56,14 @@ def python_source(expr: Any, names: Mapping[Symbol, str]) -> str:
     return _Printer(names).text(expr, TERNARY)
 
 
+def relation_source(relation: Any, names: Mapping[Symbol, str]) -> str:
+    """As `python_source`, for one relation, whose sides stay where they are: `s0 >= 2`, and not `2 <= s0`."""
+    if not isinstance(relation, Relational):
+        return python_source(relation, names)
+    printer = _Printer(names)
+    return f"{printer.text(relation.lhs, BITOR)} {_OPERATOR[type(relation)]} {printer.text(relation.rhs, BITOR)}"
+
+
 # --------------------------------------------------------------------------------------------- the printer
 
 

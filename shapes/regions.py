@@ -75,7 +75,11 @@ class Region:
 
     def text(self, domain: Domain) -> str:
         """`2 <= B <= 8 and S % 128 == 0`"""
-        return " and ".join(show(condition.expr) for condition in self.conditions_beyond(domain)) or "every shape"
+        found = [condition.expr for condition in self.conditions_beyond(domain)]
+        return (
+            " and ".join(f"({show(each)})" if each.func is sympy.Or and found[1:] else show(each) for each in found)
+            or "every shape"
+        )
 
 
 def substituted(conditions: Iterable[Condition], values: Mapping[Any, Any]) -> Region:
@@ -95,6 +99,8 @@ class SearchResult:
 def find_uncovered(domain: Domain, regions: Sequence[Region], *, rlimit: int = RLIMIT) -> SearchResult:
     """Searches for a shape of the domain that lies in no region; prefers small ones."""
     inside = domain.conditions()
+    if any(_is_implied(region, inside) for region in regions):
+        return SearchResult("unsat")
     covered = [region.formula for region in regions]
     small = [each.symbol <= max(SMALL_SIZE, each.smallest) for each in domain.variables]
     for conditions, limit in (([*inside, *small], rlimit), (inside, rlimit), (inside, RETRY_FACTOR * rlimit)):
@@ -105,6 +111,12 @@ def find_uncovered(domain: Domain, regions: Sequence[Region], *, rlimit: int = R
         if answer.status == "unsat" and conditions is inside:
             return SearchResult("unsat")
     return _try_each_shape(domain, regions)
+
+
+def _is_implied(region: Region, inside: Sequence[Any]) -> bool:
+    """Whether each condition of a region is among others, as they stand."""
+    known = set(inside)
+    return all(condition.expr is sympy.true or condition.expr in known for condition in region.conditions)
 
 
 def _try_each_shape(domain: Domain, regions: Sequence[Region]) -> SearchResult:

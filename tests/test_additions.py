@@ -160,6 +160,16 @@ def do_new_things(tx, inst):
         "tracer.set_logs(all=False)",
         behind="ARTIFACTS: dict[str, str] = {\n",
     ),
+    "metric": Addition(
+        "tracer/report/exporters/readings.py",
+        '    Metric("added", "gauge", "", "What was added.", _one(lambda reading: 7)),\n',
+        "import prometheus_client\n"
+        "registry = prometheus_client.CollectorRegistry()\n"
+        "tracer.report_to_prometheus(registry)\n"
+        "made = tracer.compile(lambda x: x, name='made')\n"
+        "assert registry.get_sample_value('shapetracer_added', {'function': 'made'}) == 7",
+        behind="METRICS = (\n",
+    ),
     "setting": Addition(
         "tracer/config.py",
         '_key("added_setting", 1, "What was added.")\n',

@@ -100,7 +100,8 @@ def test_a_miss_says_why_by_whom_and_for_what(events):
     with pytest.warns(UserWarning, match="sealed"):
         for x, _ in bad.values():
             call(compiled, x)
-    first, compiling, *others = events
+    first, compiling, seal, *others = events
+    assert (seal.kind, seal.policy) == ("seal", "eager")
     assert (first.reason, first.policy, compiling.kind) == ("no entry", "trace", "compile")
     assert first.inputs == (Input("L['x']", "torch.float32", (3,)), Input("L['n']", "int", None, 3))
     assert compiling.entry == tracer.stats(compiled)["entries"][0]["graph"] and compiling.seconds > 0

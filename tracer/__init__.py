@@ -35,12 +35,15 @@ from tracer.logs import set_logs
 from tracer.metrics import add_callback, counters
 
 if TYPE_CHECKING:
+    from tracer.report.exporters.opentelemetry import report_to_opentelemetry
+    from tracer.report.exporters.prometheus import report_to_prometheus
     from tracer.report.recorder import record
     from tracer.runtime.shape_spec import ShapeSpec
     from tracer.saving.files import load, save
     from tracer.serving.buckets import BucketPlan, plan_buckets
     from tracer.serving.contract import Contract, contract
-    from tracer.serving.coverage import Coverage, coverage, precompile
+    from tracer.serving.coverage import coverage, precompile
+    from tracer.serving.coverage_result import Coverage
     from tracer.serving.pinning import compact, pin, unpin
     from tracer.serving.readiness import ready
     from tracer.serving.sealing import seal, unseal
@@ -53,7 +56,7 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "BucketPlan": "tracer.serving.buckets",
     "Contract": "tracer.serving.contract",
     "Certificate": "tracer.serving.variants",
-    "Coverage": "tracer.serving.coverage",
+    "Coverage": "tracer.serving.coverage_result",
     "ShapeSpec": "tracer.runtime.shape_spec",
     "Variant": "tracer.serving.variants",
     "compact": "tracer.serving.pinning",
@@ -65,6 +68,8 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "precompile": "tracer.serving.coverage",
     "ready": "tracer.serving.readiness",
     "record": "tracer.report.recorder",
+    "report_to_opentelemetry": "tracer.report.exporters.opentelemetry",
+    "report_to_prometheus": "tracer.report.exporters.prometheus",
     "save": "tracer.saving.files",
     "seal": "tracer.serving.sealing",
     "stats": "tracer.serving.why",
@@ -116,6 +121,8 @@ __all__ = [
     "record",
     "region_of",
     "register_backend",
+    "report_to_opentelemetry",
+    "report_to_prometheus",
     "reset",
     "run",
     "save",

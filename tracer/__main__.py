@@ -1,7 +1,10 @@
 """`python -m tracer contract diff OLD NEW [--ignore KIND,...]`. Exit status: 0 equivalent, 1 different, 2 unknown, 3 no
 contracts.
 
-`python -m tracer report DIR [-o PAGE]`: the page of a recording. Exit status: 0, or 3 where there is none.
+`python -m tracer report DIR [-o PAGE]`: the page of a recording. Exit status: 0, or 3 where there is none. `--live [--port N]`
+serves it instead.
+
+`python -m tracer dashboard`: prints a dashboard for Grafana.
 """
 
 from __future__ import annotations
@@ -9,8 +12,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import resources
 
 from tracer.exc import UserError
+from tracer.report.live import PORT, serve
 from tracer.report.page import write
 from tracer.serving.contract import Contract, difference
 from tracer.serving.contract_changes import KINDS
@@ -31,8 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     diff.set_defaults(run=_contract_diff)
     report = commands.add_parser("report", help="an HTML page of what was recorded under TRACER_REPORT=DIR")
     report.add_argument("directory")
-    report.add_argument("-o", "--output", help="where the page goes; by default report.html in the directory")
+    how = report.add_mutually_exclusive_group()
+    how.add_argument("-o", "--output", help="where the page goes; by default report.html in the directory")
+    how.add_argument("--live", action="store_true", help="serve the page, which follows the recording while it goes on")
+    report.add_argument("--host", default="127.0.0.1", help="of --live: 0.0.0.0 for all who can reach this machine")
+    report.add_argument("--port", type=int, default=PORT, help=f"of --live; by default {PORT}; 0: one that is free")
     report.set_defaults(run=_report)
+    dashboard = commands.add_parser(
+        "dashboard", help="a dashboard for Grafana of what tracer.report_to_prometheus exports, as JSON"
+    )
+    dashboard.set_defaults(run=_dashboard)
     names = parser.parse_args(arguments)
     try:
         return int(names.run(names))
@@ -48,8 +61,16 @@ def _contract_diff(names: argparse.Namespace) -> int:
     return _STATUS[found.status]
 
 
+def _dashboard(names: argparse.Namespace) -> int:
+    print(resources.files("tracer.report.exporters").joinpath("grafana.json").read_text(encoding="utf-8"), end="")
+    return 0
+
+
 def _report(names: argparse.Namespace) -> int:
-    print(write(names.directory, names.output))
+    if names.live:
+        serve(names.directory, names.host, names.port)
+    else:
+        print(write(names.directory, names.output))
     return 0
 
 

@@ -56,6 +56,14 @@ class TracerError(RuntimeError):
         return "\n".join(parts)
 
 
+class Assuming(Protocol):
+    """A condition that data decide, of which is known what sizes have to do with it."""
+
+    def text(self) -> str:
+        """An assumption on sizes that decides it, to be pasted; "" if there is none."""
+        ...
+
+
 class Unsupported(TracerError):
     """Code that cannot be traced: a graph break, or an error under fullgraph=True."""
 
@@ -68,12 +76,15 @@ class Unsupported(TracerError):
         calls_instead: tuple[Any, Any] | None = None,
         relies_on: tuple[Any, ...] = (),
         break_step: int | None = None,
+        undecided: Any = None,
     ) -> None:
         self.reason = reason
         self.details = details or {}
         self.break_step = break_step  # the step at which to break the graph, if it is not the current one
         self.calls_instead = calls_instead  # (function, function to call instead of it in the output code)
         self.relies_on = relies_on  # guards under which the graph breaks; without them the instruction may be traceable
+        self.undecided = undecided  # the condition on sizes, of SymPy, that could not be decided
+        self.assuming: Assuming | None = None  # what would decide it
         super().__init__(reason.title(self.details), hint=reason.hint, stack=stack)
 
     @property
@@ -83,7 +94,13 @@ class Unsupported(TracerError):
     def body(self) -> list[str]:
         lines = [f"{self.message} [{self.reason.id}]", f"  Explanation: {self.reason.explanation}"]
         lines += [f"  {name}: {value}" for name, value in self.details.items() if value is not None]
-        return lines
+        return lines + ([f"  Assumption: {self.assumption}"] if self.assumption else [])
+
+    @property
+    def assumption(self) -> str:
+        """The `torch._check` on declared sizes that would decide what breaks the graph, and where to paste it; "" if none is
+        known. Found when it is first asked for, in some tenths of a second."""
+        return "" if self.assuming is None else self.assuming.text()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_unsupported, (type(self), self.reason, {k: str(v) for k, v in self.details.items()}, self.user_stack)

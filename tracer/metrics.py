@@ -5,17 +5,59 @@ Any module may count. `tracer.reset()` does not reset the counters; `counters.cl
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-EVENTS = ("compile", "merge", "load", "recompile", "break", "miss", "skip", "limit", "evict", "timeout")
+EVENTS = (
+    "compile", "merge", "load", "recompile", "break", "miss", "skip", "limit", "evict", "timeout",
+    "certificate", "seal", "unseal",
+)  # fmt: skip
 log = logging.getLogger("tracer")
+
+
+COMPILE_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # seconds
+
+
+class Histogram:
+    """Counts of values by ranges, each up to one of `bounds`, and one more beyond the last; and their sum."""
+
+    def __init__(self, bounds: Sequence[float] = COMPILE_BOUNDS) -> None:
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.sum = 0.0
+
+    def note(self, value: float) -> None:
+        self.counts[bisect.bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def copy(self) -> Histogram:
+        made = Histogram(self.bounds)
+        made.counts, made.sum = list(self.counts), self.sum
+        return made
+
+    def since(self, earlier: Histogram) -> Histogram:
+        """What was noted after an earlier copy was made."""
+        made = Histogram(self.bounds)
+        made.counts = [now - before for now, before in zip(self.counts, earlier.counts)]
+        made.sum = self.sum - earlier.sum
+        return made
+
+    def add(self, other: Histogram) -> None:
+        """Takes over what another one, of the same bounds, has counted."""
+        self.counts = [one + more for one, more in zip(self.counts, other.counts)]
+        self.sum += other.sum
+
+    def cumulative(self) -> list[tuple[float, int]]:
+        """(bound, count of all values up to it); the last bound is infinite."""
+        return list(zip((*self.bounds, float("inf")), itertools.accumulate(self.counts)))
 
 
 class Input(NamedTuple):
@@ -38,7 +80,8 @@ class Event:
     with.
 
     `kind` is one of EVENTS: "merge" is an entry made of two, "load" one from a file, "skip" a frame left to CPython for good,
-    "limit" a miss beyond the recompile limit. `detail` says what happened, in words. `seconds` is what a compile took. `reason`
+    "limit" a miss beyond the recompile limit, "certificate" the result of a `precompile` or `coverage` (`reason` is its status).
+    `detail` says what happened, in words. `seconds` is what a compile took. `reason`
     is a word to count by: of a miss, "no entry", "undeclared" (outside of the declared domain) or "guards". `policy` is what is
     done about a miss: "trace", "error", "eager" or "background", or the stance of the thread. `entry` is the name of the entry's
     graph, `inputs` describes the arguments of the call, `thread` is the name of the thread on which it happened.
@@ -106,7 +149,8 @@ def add_callback(callback: Callable[[Event], None], kind: str | None = None) -> 
 
     What a callback raises is logged, and goes no further. It is called on the thread where it happened, and is not to
     call compiled functions.
-    Kinds: `compile, merge, load, recompile, break, miss, skip, limit, evict, timeout`; ValueError for another.
+    Kinds: `compile, merge, load, recompile, break, miss, skip, limit, evict, timeout, certificate, seal, unseal`; ValueError for
+    another.
 
     ```python
     seen = []

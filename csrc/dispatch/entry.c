@@ -154,8 +154,8 @@ call_with_fetched(ThreadContext *context, PyObject *function, const CallSite *si
     return result;
 }
 
-PyObject *
-entry_run(ThreadContext *context, Entry *entry, const CallSite *site, int keep)
+static PyObject *
+run_untimed(ThreadContext *context, Entry *entry, const CallSite *site, int keep)
 {
     if (site->inputs != NULL) {
         return graph_call_run(&entry->direct, context, site, entry->globals);
@@ -167,6 +167,18 @@ entry_run(ThreadContext *context, Entry *entry, const CallSite *site, int keep)
     PyObject *result = entry->fetches ? call_with_fetched(context, function, site)
                                       : start(context, function, site, site->slots, site->argument_count);
     Py_DECREF(function);
+    return result;
+}
+
+PyObject *
+entry_run(ThreadContext *context, Entry *entry, const CallSite *site, int keep)
+{
+    if (entry->latencies == NULL) {
+        return run_untimed(context, entry, site, keep);
+    }
+    uint64_t start = latencies_now();
+    PyObject *result = run_untimed(context, entry, site, keep);
+    latencies_note(entry->latencies, start);
     return result;
 }
 
@@ -286,6 +298,7 @@ entry_dealloc(Entry *self)
     }
     entry_clear(self);
     graph_call_free(&self->direct);
+    PyMem_Free(self->latencies);
     Py_CLEAR(self->code);
     Py_CLEAR(self->globals);
     Py_CLEAR(self->extras);
@@ -333,7 +346,36 @@ entry_set_valid(Entry *self, PyObject *value, void *Py_UNUSED(closure))
     return 0;
 }
 
+static PyObject *
+entry_get_latencies(Entry *self, void *Py_UNUSED(closure))
+{
+    if (self->latencies == NULL) {
+        Py_RETURN_NONE;
+    }
+    return latencies_told(self->latencies);
+}
+
+static PyObject *
+entry_time_runs(Entry *self, PyObject *Py_UNUSED(ignored))
+{
+    if (self->latencies == NULL) { /* it stays as long as the entry: a run may be under way in another thread */
+        self->latencies = PyMem_Calloc(1, sizeof(Latencies));
+        if (self->latencies == NULL) {
+            return PyErr_NoMemory();
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef entry_methods[] = {
+    {"time_runs", (PyCFunction)entry_time_runs, METH_NOARGS,
+     "time_runs(): from now on notes how long each run takes, from the lookup to the result"},
+    {NULL},
+};
+
 static PyGetSetDef entry_getset[] = {
+    {"latencies", (getter)entry_get_latencies, NULL,
+     "None, or (sum of seconds, ((upper bound in seconds, count), ...)) of the runs since time_runs().", NULL},
     {"valid", (getter)entry_get_valid, (setter)entry_set_valid, "False: never hit again, dropped at the next lookup.", NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL},
@@ -355,6 +397,7 @@ PyTypeObject Entry_Type = {
     .tp_traverse = (traverseproc)entry_traverse,
     .tp_clear = (inquiry)entry_clear,
     .tp_repr = (reprfunc)entry_repr,
+    .tp_methods = entry_methods,
     .tp_members = entry_members,
     .tp_getset = entry_getset,
     .tp_dictoffset = offsetof(Entry, dict),

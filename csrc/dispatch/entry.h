@@ -5,6 +5,7 @@
 #include "compat.h"
 #include "dispatch/call_site.h"
 #include "dispatch/graph_call.h"
+#include "dispatch/latencies.h"
 #include "hook/thread_context.h"
 
 typedef struct {
@@ -22,7 +23,8 @@ typedef struct {
     PyObject *dict;
     PyObject *weakrefs;
     Py_ssize_t hits;
-    uint64_t stamp; /* when it was installed or held last, of a clock that all entries share */
+    Latencies *latencies; /* NULL unless its runs are timed */
+    uint64_t stamp;       /* when it was installed or held last, of a clock that all entries share */
     char needs_hook;
     char fetches; /* check_fn hands out a tuple, which the code takes behind its arguments */
     char valid;

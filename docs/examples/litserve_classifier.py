@@ -5,7 +5,8 @@
     curl -H "Content-Type: application/json" -d '{"tokens": [5, 17, 256]}' http://127.0.0.1:8000/predict
 
 The server answers once every batch and length that can come is proved to be compiled. `--compiler` serves the same model
-uncompiled, or with torch.compile: what `make serve-demo` compares with.
+uncompiled, or with torch.compile: what `make serve-demo` compares with. `--metrics-port 9100` (`pip install prometheus-client`)
+shows at http://127.0.0.1:9100/metrics what the compiled model did.
 """
 
 import argparse
@@ -24,13 +25,18 @@ import tracer
 class Classifier(litserve.LitAPI):
     """One model, in a process of its own."""
 
-    def __init__(self, compiler: str, **options: Any) -> None:
+    def __init__(self, compiler: str, metrics_port: int | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self.compiler = compiler
+        self.compiler, self.metrics_port = compiler, metrics_port
 
     def setup(self, device: str) -> None:
         """LitServe listens when this has returned."""
         torch.set_num_threads(1)
+        if self.metrics_port is not None:
+            import prometheus_client
+
+            tracer.report_to_prometheus()  # in the process that has the model
+            prometheus_client.start_http_server(self.metrics_port, addr="127.0.0.1")
         model = build().to(device)
         self.model, self.compiles = PREPARE[self.compiler](model)
         gc.collect()
@@ -96,8 +102,9 @@ PREPARE = {"tracer": certified, "eager": eager, "torch.compile": torch_compile}
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--metrics-port", type=int)
     parser.add_argument("--compiler", choices=PREPARE, default="tracer")
     options = parser.parse_args()
-    api = Classifier(options.compiler, max_batch_size=MOST_AT_ONCE, batch_timeout=0.005)
+    api = Classifier(options.compiler, options.metrics_port, max_batch_size=MOST_AT_ONCE, batch_timeout=0.005)
     server = litserve.LitServer(api, accelerator="cpu", devices=1)
     server.run(host="127.0.0.1", port=options.port, generate_client_file=False, log_level="warning")

@@ -63,16 +63,16 @@ _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 @contextlib.contextmanager
-def budget(steps: int | None = None) -> Iterator[Budget]:
+def budget(steps: int | None = None, *, apart: bool = False) -> Iterator[Budget]:
     """Within, all questions together may take so many steps of z3 (by default BUDGET). Those asked when these are spent are
-    answered "unknown". A budget from outside still counts.
+    answered "unknown". A budget from outside still counts, unless this one is `apart`.
 
     ```python
     with budget(1_000_000):
         assert implies(X >= 3, X >= 2)
     ```
     """
-    mine = Budget(BUDGET if steps is None else steps, _budget.get())
+    mine = Budget(BUDGET if steps is None else steps, None if apart else _budget.get())
     token = _budget.set(mine)
     try:
         yield mine

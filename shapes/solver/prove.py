@@ -30,10 +30,10 @@ def satisfy(
     None of `none_of` holds there either: each is a boolean that is false, or raises.
     The same question has the same values for an answer in every process.
     """
-    return _Question(holds, fails, facts, none_of).ask(rlimit, fresh=True)
+    return Question(holds, fails, facts, none_of).ask(rlimit, fresh=True)
 
 
-class _Question:
+class Question:
     def __init__(self, holds: Guards, fails: Guards, facts: Guards, none_of: Sequence[Any] = ()) -> None:
         self.facts = statements(facts)
         self.none_of = tuple(map(statement, none_of))
@@ -51,7 +51,7 @@ class _Question:
         """No value if none fails at any; a value if one fails somewhere."""
         found: Status = "unsat"
         for fail in self.fails:
-            status = _Question(self.holds, fail, self.facts).ask(rlimit, fresh=True).status
+            status = Question(self.holds, fail, self.facts).ask(rlimit, fresh=True).status
             if status == "sat":
                 return "sat"
             found = found if status == "unsat" else "unknown"
@@ -88,7 +88,7 @@ def implies(a: Guards, b: Guards, facts: Guards = (), *, rlimit: int = RLIMIT) -
     """Does b hold wherever a and the facts hold?"""
     if not statements(b):
         return True
-    return _negated(_Question(a, b, facts).decide(rlimit))
+    return _negated(Question(a, b, facts).decide(rlimit))
 
 
 def equivalent(a: Guards, b: Guards, facts: Guards = (), *, rlimit: int = RLIMIT) -> bool | None:
@@ -104,7 +104,7 @@ def equivalent(a: Guards, b: Guards, facts: Guards = (), *, rlimit: int = RLIMIT
 
 def disjoint(a: Guards, b: Guards, facts: Guards = (), *, rlimit: int = RLIMIT) -> bool | None:
     """Is there no value at which a, b and the facts hold?"""
-    return _negated(_Question((*statements(a), *statements(b)), (), facts).decide(rlimit))
+    return _negated(Question((*statements(a), *statements(b)), (), facts).decide(rlimit))
 
 
 def witness(holds: Guards, fails: Guards = (), *, facts: Guards = (), rlimit: int = RLIMIT) -> dict[Symbol, int] | None:

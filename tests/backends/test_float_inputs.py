@@ -118,3 +118,17 @@ def test_floats_that_are_results_do_not_pass_through_the_compiler():
     for value in (2.5, 1.5, 0.1):
         compiled(torch.ones(2), value)
     assert [len(each) for each in results] == [2, 2]
+
+
+def test_a_learning_rate_that_is_divided_by_a_step_count_may_vary():
+    trained = []
+    for compile in (lambda fn: fn, lambda fn: tracer.compile(fn, backend="aot_eager")):
+        parameter = torch.nn.Parameter(torch.ones(4))
+        optimizer = torch.optim.Adagrad([parameter], lr=0.5)
+        step = compile(lambda optimizer=optimizer: optimizer.step())
+        for _ in range(4):
+            parameter.grad = torch.full((4,), 0.3)
+            step()
+            optimizer.param_groups[0]["lr"] *= 0.1
+        trained.append(parameter.detach())
+    assert torch.equal(*trained)

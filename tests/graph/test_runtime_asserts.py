@@ -230,3 +230,113 @@ def test_a_change_reaches_the_rows_where_data_make_the_copy_a_view(arrange, back
     for kept in (2, 1, 3, 0, 1):
         x = torch.cat([torch.ones(kept, 3), torch.zeros(4 - kept, 3)])
         assert all(map(torch.equal, f(x), compiled(x)))
+
+
+def kept_by_a_mask(x, y):
+    return x[x > 0]
+
+
+def places(x, y):
+    return x.nonzero()
+
+
+def places_in_all_dims(x, y):
+    return torch.where(x[:, None] > y)[0]
+
+
+def selected(x, y):
+    return torch.masked_select(x[:, None], x[:, None] > y)
+
+
+def distinct(x, y):
+    return torch.unique(x)
+
+
+def distinct_rows(x, y):
+    return torch.unique(torch.stack([x, x], 1), dim=0)
+
+
+def runs(x, y):
+    return torch.unique_consecutive(x)
+
+
+def runs_of_rows(x, y):
+    return torch.unique_consecutive(torch.stack([x, x], 1), dim=0)
+
+
+def runs_of_columns(x, y):
+    return torch.unique_consecutive(torch.stack([x, x]), dim=1).T
+
+
+BOUNDS = {
+    kept_by_a_mask: (lambda n, m: n, False),
+    places: (lambda n, m: n, False),
+    places_in_all_dims: (lambda n, m: n * m, False),
+    selected: (lambda n, m: n * m, False),
+    distinct: (lambda n, m: n, True),
+    distinct_rows: (lambda n, m: n, True),
+    runs: (lambda n, m: n, True),
+    runs_of_rows: (lambda n, m: n, True),
+    runs_of_columns: (lambda n, m: n, True),
+}
+
+
+@pytest.mark.parametrize("fn", BOUNDS, ids=lambda fn: fn.__name__)
+def test_a_size_that_data_decide_is_bounded_by_those_of_the_input(fn):
+    most, some = BOUNDS[fn]
+
+    def program(x, y):
+        found = fn(x, y)
+        if found.shape[0] <= most(x.shape[0], y.shape[0]) and (not some or found.shape[0] >= 1):
+            return found + 0
+        return found - 1000
+
+    compiled = tracer.optimize("eager", fullgraph=True, dynamic=True)(program)
+    for size in (3, 5, 4):
+        x, y = torch.randint(-2, 3, (size,)).float(), torch.zeros(size + 3)
+        for given in (x, torch.ones(size), torch.zeros(size)):
+            assert torch.equal(compiled(given, y), fn(given, y))
+    assert compiled.stats()["breaks"] == 0
+
+
+RAISING = {
+    torch._check: RuntimeError,
+    torch._check_value: ValueError,
+    torch._check_index: IndexError,
+    torch._check_type: TypeError,
+    torch._check_not_implemented: NotImplementedError,
+}
+
+
+@pytest.mark.parametrize("check", RAISING, ids=lambda check: check.__name__)
+def test_a_check_of_sizes_that_does_not_hold_raises_without_a_break(check):
+    def plain(x, y):
+        check(x.shape[0] <= y.shape[0])
+        return x.sum() + y.sum()
+
+    def caught(x, y):
+        try:
+            check(x.shape[0] <= y.shape[0], lambda: f"{x.shape[0]} are too many")
+        except RAISING[check] as error:
+            return x * 2, str(error)
+        return x + y.sum(), ""
+
+    for fn in (plain, caught):
+        compiled = tracer.optimize("eager", dynamic=True)(fn)
+        for sizes in ((3, 5), (5, 3), (2, 9), (9, 2)):
+            args = [torch.ones(size) for size in sizes]
+            assert same(outcome(fn, *args), outcome(compiled, *args))
+        assert compiled.stats()["breaks"] == 0
+
+
+def test_shapes_that_a_check_refuses_are_certified_as_refused():
+    def program(x, y):
+        torch._check(x.shape[0] <= y.shape[0])
+        return x.sum() + y.sum()
+
+    compiled = tracer.optimize("eager")(program)
+    found = tracer.precompile(compiled, "x: A; y: B; A in 1..8; B in 1..8", (torch.ones(3), torch.ones(5)))
+    assert found.certified and sorted(each.kind for each in found.covering) == ["graph", "python"]
+    compiled.seal()
+    with pytest.raises(RuntimeError, match="Expected cond to be True"):
+        compiled(torch.ones(4), torch.ones(3))

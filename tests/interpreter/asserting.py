@@ -103,3 +103,23 @@ def without_gradients(x):
             raise ValueError("negative")
         z = y * 2
     return y, z, torch.is_grad_enabled()
+
+
+def number_below_a_size(x, n):
+    k = n.item()
+    assert k < x.shape[0], "too large"
+    return x[k] + k
+
+
+def raises_for_many(x):
+    kept = x[x > 0]
+    if kept.shape[0] > 3:
+        raise ValueError(f"{kept.shape[0]} are too many")
+    return kept * 2
+
+
+def raises_for_a_number_that_is_zero(x, n):
+    k = n.item()
+    if not k != 0:
+        raise ZeroDivisionError("by the data")
+    return x / k

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tracer
 from tests.interpreter import asserting
 from tests.support import breaks, captured, check
+from tests.support.outcomes import outcome
+from tracer import config
 
 
 def test_an_assertion_on_a_tensor_is_part_of_the_graph():
@@ -76,3 +79,20 @@ def test_a_check_of_all_elements_is_part_of_the_graph(sign):
 
 def test_a_check_of_all_elements_of_no_booleans_raises_as_ever():
     assert type(check(asserting.all_checked_of_no_booleans, torch.ones(2)).error) is TypeError
+
+
+NUMBERS = {
+    asserting.number_below_a_size: [(torch.arange(4.0), torch.tensor(n)) for n in (2, 3, 4, 0)],
+    asserting.raises_for_many: [(torch.tensor([1.0] * n + [-1.0]),) for n in (2, 4, 1, 3)],
+    asserting.raises_for_a_number_that_is_zero: [(torch.ones(2), torch.tensor(n)) for n in (2, 0, 1)],
+}
+
+
+@pytest.mark.parametrize("fn", NUMBERS, ids=lambda fn: fn.__name__)
+def test_a_raise_that_a_number_of_the_data_decides_on_is_checked_when_the_graph_runs(fn):
+    with config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        compiled = tracer.optimize("eager", dynamic=True)(fn)
+        for args in NUMBERS[fn]:
+            expected, seen = outcome(fn, *args), outcome(compiled, *args)
+            assert torch.equal(expected, seen) if isinstance(expected, torch.Tensor) else expected == seen
+    assert compiled.stats()["breaks"] == 0 and compiled.stats()["compiles"] == 1

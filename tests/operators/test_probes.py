@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tracer
 from tests.support import captured, check
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.operators.facts import facts_of
@@ -139,3 +140,13 @@ def test_a_probe_leaves_random_numbers_where_they_are():
     state = torch.get_rng_state()
     run_on_zeros(torch.ops.aten.poisson.default, (torch.ones(3),), {})
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_symbol_that_is_known_to_be_zero_is_zero_in_stand_ins_too():
+    def fn(edges):
+        return edges if edges.shape[1] else edges[:, torch.ones(0, dtype=torch.bool)]
+
+    made = tracer.optimize("eager")(fn)
+    assert tracer.precompile(made, "edges: _, E; E in 0..9", torch.ones(2, 3, dtype=torch.int64)).certified
+    empty = torch.ones(2, 0, dtype=torch.int64)
+    assert made(empty).shape == (2, 0)

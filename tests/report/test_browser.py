@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import tracer
-from tests.report.programs import breaking, eight_regions, found
+from tests.report.programs import branching, breaking, eight_regions, found
+from tests.report.test_live import serving
 from tracer.report.page import page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -25,8 +26,9 @@ pytestmark = [
 ]
 
 
-def shown(path, tmp_path, *flags):
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *flags, path.as_uri()]
+def shown(page, tmp_path, *flags):
+    where = page if isinstance(page, str) else page.as_uri()
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *flags, where]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0 and "CONSOLE" not in ran.stderr, ran.stderr
     return ran.stdout
@@ -74,3 +76,66 @@ def test_a_screenshot_is_not_empty(report, tmp_path):
     shown(report, tmp_path, f"--screenshot={picture}", "--window-size=1300,1800")
     data = picture.read_bytes()
     assert data[:4] == b"\x89PNG" and len(data) > 50_000
+
+
+def test_a_live_page_shows_what_is_recorded_after_it_was_opened(tmp_path):
+    """The page is asked for, then something is compiled, then its script asks whether there is more."""
+    records = tmp_path / "records"
+    stop = tracer.record(records)
+    made = tracer.compile(branching, shapes="x: B, S; B in 1..64; S in 1..64")
+    made(torch.ones(3, 5))
+    asked = []
+
+    class Later:
+        """Goes on with the program when the page is open."""
+
+        def version(self):
+            asked.append("version")
+            if asked.count("version") == 2:  # the first belongs to the page
+                made(torch.ones(20, 48))
+                tracer.compile(breaking)(torch.ones(3))
+            return version()
+
+    with serving(records) as server:
+        version, server.version = server.version, Later().version
+        dom = shown(server.url, tmp_path, "--dump-dom")
+    stop()
+    assert asked.count("version") > 2
+    assert "<h2>branching</h2>" in dom and "<h2>breaking</h2>" in dom and "follows the recording" in dom
+    assert 'id="f1-e2"' in dom and dom.count('<g class="region"') >= 2  # drawn anew, with the new entry
+    assert re.search(r'<details class="entry" id="f1-e1" open', dom)
+
+
+def test_what_is_chosen_and_unfolded_on_a_live_page_stays(tmp_path):
+    """A script in the page acts as a user does before the contents are taken anew, and notes what it finds after that."""
+    records = tmp_path / "records"
+    stop = tracer.record(records)
+    made = tracer.compile(branching, shapes="x: B, S; B in 1..64; S in 1..64")
+    for size in (3, 20):
+        made(torch.ones(size, 5))
+    act = """<script>
+      const choice = () => document.querySelectorAll("figure.shapes select")[1];
+      choice().value = ""; choice().dispatchEvent(new Event("change"));
+      document.getElementById("f1-e2").open = true;
+      document.getElementById("f1-e1").open = false;
+      document.addEventListener("contents", () => setTimeout(() => {
+        const open = [1, 2].map(number => document.getElementById(`f1-e${number}`).open);
+        document.title = JSON.stringify([choice().value, ...open, !!document.getElementById("f1-e3")]);
+      }, 0));
+    </script>"""
+
+    with serving(records) as server:
+        version, page = server.version, server.page
+        asked = []
+
+        def going_on():
+            asked.append(1)
+            if len(asked) == 2:
+                made(torch.ones(20, 48))
+            return version()
+
+        server.version = going_on
+        server.page = lambda: page().replace(b"</body>", act.encode() + b"</body>")
+        dom = shown(server.url, tmp_path, "--dump-dom")
+    stop()
+    assert '<title>["",false,true,true]</title>' in dom

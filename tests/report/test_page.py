@@ -13,9 +13,11 @@ from tests.report.programs import branching, breaking, eight_regions, found, rec
 from tests.report.test_recorder import FORKING
 from tracer.__main__ import main
 from tracer.report import records
+from tracer.report.axes import short
+from tracer.report.expressions import Unknown, expression
 from tracer.report.findings import gather
 from tracer.report.page import page
-from tracer.report.shape_space import Unknown, expression, picture, short
+from tracer.report.shape_space import picture
 from tracer.report.timeline import Axis, duration
 
 
@@ -65,7 +67,7 @@ def test_resumed_frames_stand_with_their_function(several):
 
 def test_the_picture_has_a_region_for_each_entry_and_a_point_for_each_call(several):
     (space,) = picture(several.functions[0])["spaces"]
-    assert [dim["name"] for dim in space["dims"]] == ["x.size(0)", "x.size(1)"] and space["first"] == [0, 1]
+    assert [dim["name"] for dim in space["dims"]] == ["B", "S"] and space["first"] == [0, 1]
     assert len(space["entries"]) == 8 and sum(call["count"] for call in space["calls"]) == 40
     assert not any(entry["unknown"] for entry in space["entries"])
     for call in space["calls"]:  # what is drawn of the entry that served a call is where the call is

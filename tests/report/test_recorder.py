@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -98,6 +99,26 @@ def test_calls_that_hit_are_counted_by_their_sizes(tmp_path):
         size = point["sizes"]["L['x'].size()[0]"]
         counts[size] = counts.get(size, 0) + point["count"]
     assert counts == {3: 3, 5: 1}  # the first was traced
+
+
+def test_a_hit_and_a_miss_name_an_argument_behind_a_wrapper_alike_by_its_parameter(tmp_path):
+    def calls():
+        @functools.wraps(branching)
+        def passing(*args, **kwargs):
+            return branching(*args, **kwargs)
+
+        made = tracer.compile(passing, dynamic=True)
+        made(torch.randn(3, 7))
+        made(torch.randn(4, 7))
+        made(x=torch.randn(5, 7))
+
+    recording = recorded(tmp_path, calls)
+    named = {name for record in lines_of(recording, "miss") for name in record["sizes"]}
+    points = [point for record in lines_of(recording, "requests") for point in record["points"] if record["entry"]]
+    assert points and {name for point in points for name in point["sizes"]} == named == {
+        "L['x'].size()[0]",
+        "L['x'].size()[1]",
+    }
 
 
 def test_many_misses_are_counted_and_not_told_one_by_one(tmp_path, monkeypatch):
@@ -222,7 +243,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path, caplog, monke
 
 
 def test_an_error_of_the_recorder_itself_goes_no_further(tmp_path, caplog, monkeypatch):
-    def failing(event):
+    def failing(event, number):
         raise ValueError("a bug")
 
     monkeypatch.setattr("tracer.report.contents.record_of", failing)
@@ -260,7 +281,7 @@ def test_processes_share_a_directory_and_each_has_its_file(tmp_path):
     recording = records.read(tmp_path)
     assert len(recording.processes) == 2 and not recording.notes
     for found in recording.processes.values():
-        assert [record["kind"] for record in found] == ["process", "miss", "compile", "requests"]
+        assert [record["kind"] for record in found] == ["process", "miss", "compile", "requests", "latencies"]
 
 
 @pytest.mark.filterwarnings("ignore")

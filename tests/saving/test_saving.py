@@ -451,3 +451,22 @@ def test_a_namedtuple_with_other_defaults_is_a_difference(tmp_path, monkeypatch)
     other = dynamic(module.f)
     assert "with_a_namedtuple.Pair" in tracer.load(other, tmp_path / "entries").refused[0]
     same(other, module.f, (torch.ones(3),), traced=1)
+
+
+def pooled(x, mask=None):
+    return x.sum(1) if mask is None else (x * mask).sum(1)
+
+
+def test_coverage_of_what_was_loaded_knows_the_variants_and_their_modes(tmp_path):
+    spec = "x: B, 5; mask: B, 5; B in 2..9; modes = no_grad, enable_grad"
+    x = torch.ones(3, 5)
+    made = tracer.compile(pooled)
+    variants = [tracer.Variant((x,), spec=spec, name="plain"), tracer.Variant((x, x.clone()), spec=spec, name="masked")]
+    assert tracer.precompile(made, variants).certified and tracer.coverage(made).certified
+    tracer.save(made, tmp_path / "entries")
+    again = tracer.compile(pooled)
+    assert tracer.load(again, tmp_path / "entries")
+    found = tracer.coverage(again)
+    assert found.certified, found
+    assert [each.name for each in found.variants] == ["plain", "masked"] and again.stats()["certified"]
+    assert {each.modes for each in found.variants} == {("no_grad", "enable_grad")} and again.stats()["compiles"] == 0

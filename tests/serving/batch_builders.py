@@ -55,3 +55,37 @@ def requests(build: Builder, count: int, seed: int = 0) -> Iterator[torch.Tensor
     for _ in range(count):
         rows, steps = chance.randint(2, MOST_ROWS), chance.randint(3, MOST_STEPS)
         yield build([torch.tensor([chance.randint(1, 99) for _ in range(steps)]) for _ in range(rows)])
+
+
+# -- of any tensor ---------------------------------------------------------------------------------------------------------
+
+
+def _slice_of_larger(x: torch.Tensor) -> torch.Tensor:
+    return x.new_zeros([size + 3 for size in x.size()])[tuple(slice(size) for size in x.size())].copy_(x)
+
+
+def _turned(x: torch.Tensor) -> torch.Tensor:
+    """The dims lie in memory in the reverse order."""
+    reverse = [*range(x.dim())][::-1]
+    return x.permute(reverse).contiguous().permute(reverse)
+
+
+def _every_second(x: torch.Tensor) -> torch.Tensor:
+    return x.repeat_interleave(2, -1)[..., ::2]
+
+
+def _from_array(x: torch.Tensor) -> torch.Tensor:
+    array = np.zeros((x.shape[0], *(size + 1 for size in x.shape[1:])), dtype=x.numpy().dtype)
+    view = array[(slice(None), *(slice(1, None) for _ in x.shape[1:]))]
+    view[...] = x.numpy()
+    return torch.from_numpy(view)
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "contiguous": torch.Tensor.contiguous,
+    "slice of a larger one": _slice_of_larger,
+    "turned": _turned,
+    "every second": _every_second,
+    "slice of an array": _from_array,
+    "repeated row": lambda x: x[:1].expand(x.size()),
+}

@@ -204,3 +204,23 @@ def test_sizes_that_were_not_declared_have_no_bucket():
     assert plan.bucket_for(16) == 32
     with pytest.raises(tracer.exc.UserError, match="it was not declared: 8 <= B <= 64"):
         plan.bucket_for(12)
+
+
+def test_a_plan_is_exported_as_the_settings_of_engines(plain):
+    plan = tracer.plan_buckets({3: 900, 7: 250, 20: 90}, 2, plain, size="B")
+    assert plan.capture_sizes() == [3, 20]
+    assert plan.settings("vllm") == {"compilation_config": {"cudagraph_capture_sizes": [3, 20]}}
+    assert plan.arguments("vllm") == ["--compilation-config", '{"cudagraph_capture_sizes": [3, 20]}']
+    assert plan.settings("sglang") == {"cuda_graph_bs": [3, 20], "cuda_graph_max_bs": 20}
+    assert plan.arguments("sglang") == ["--cuda-graph-bs", "3", "20", "--cuda-graph-max-bs", "20"]
+    with pytest.raises(tracer.exc.UserError, match='"vllm" and "sglang" are'):
+        plan.settings("another")
+
+
+def test_an_engine_pads_to_the_next_size_so_that_has_to_be_right_for_each():
+    contract = contract_of(lambda x: x * 2 if x.shape[0] <= 8 else x * 3)
+    with pytest.raises(
+        tracer.exc.UserError, match="B = 8 would be padded to the next bucket, 20, which the program treats otherwise"
+    ):
+        tracer.plan_buckets({3: 10, 20: 90}, 2, contract, size="B").capture_sizes()
+    assert tracer.plan_buckets({3: 10, 8: 1, 20: 90}, 2, contract, size="B").capture_sizes() == [8, 20]

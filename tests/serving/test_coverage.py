@@ -261,11 +261,11 @@ def test_time_that_is_spent_ends_it_without_a_claim():
 def test_a_graph_break_is_said_and_proves_nothing():
     def f(x):
         x = x.sum(1)
-        tracer.graph_break()
+        unseen(x)
         return x + 1
 
     found = tracer.precompile(tracer.optimize("eager")(f), "x: B, S; B in 2..9; S in 2..9", torch.ones(3, 3))
-    assert found.status == "broken" and not found and "graph_break" in found.reason and not found.covering
+    assert found.status == "broken" and not found and "tracer.disable" in found.reason and not found.covering
 
 
 def test_shapes_that_the_program_refuses_are_covered_by_an_entry_that_lets_it():
@@ -318,7 +318,7 @@ def test_a_break_is_told_with_its_line_what_is_behind_it_and_what_to_do():
     broken = tracer.optimize("eager")(breaks)
     found = tracer.precompile(broken, "x: B, S; B in 1..64; S in 1..64", torch.ones(3, 5))
     assert found.status == "broken" and not found and not found.covering
-    for words in ("graph_break", "behind the break (breaks.<resume at", "functions of their own", 'on_miss="eager"'):
+    for words in ("tracer.disable", "what unseen changes", "functions of their own", 'on_miss="eager"'):
         assert words in found.reason, found.reason
     again = tracer.coverage(broken, example=torch.ones(3, 5))
     assert again.status in ("broken", "uncovered") and not again
@@ -331,19 +331,24 @@ def test_a_shape_whose_calls_break_is_told_from_one_that_has_no_entry():
     for size in (3, 9):
         compiled(torch.ones(size))
     found = tracer.coverage(compiled, example=torch.ones(3))
-    assert found.status == "broken" and found.witness[B] > 8 and "graph_break" in found.reason
+    assert found.status == "broken" and found.witness[B] > 8 and "tracer.disable" in found.reason
+
+
+@tracer.disable
+def unseen(x):
+    return x
 
 
 def breaks(x):
     y = x.sum(1)
-    tracer.graph_break()
+    unseen(y)
     return y + 1
 
 
 def breaks_when_large(x):
     x = x + 1
     if x.shape[0] > 8:
-        tracer.graph_break()
+        unseen(x)
     return x * 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+import tracer
 from benchmarks import serve_demo
 from benchmarks.serve_demo import EXAMPLES, Load, Server, eager_logits
 
@@ -31,7 +33,7 @@ def load():
 def examples(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     yield
-    for name in ("classifier", "litserve_classifier", "ray_serve_classifier"):
+    for name in ("classifier", "continuous_batching", "litserve_classifier", "ray_serve_classifier"):
         sys.modules.pop(name, None)
 
 
@@ -73,6 +75,43 @@ def test_the_model_of_the_examples_is_certified_and_sealed_for_what_may_come(exa
         api.decode_request({"tokens": [1] * 257})
 
 
+@torch.no_grad()
+def test_requests_that_come_and_go_give_what_each_gives_alone(examples):
+    import continuous_batching as served
+
+    model, reference, scheduler = served.sealed(served.build()), served.build(), served.Scheduler()
+    coming, finished = [served.Request([1, 2, 3], 9), served.Request([4], 1), served.Request(list(range(40)), 2)], []
+    coming += [served.Request([7] * 40, 12) for _ in range(4)]  # more blocks than there are
+    for number in itertools.count():
+        if coming and number % 2 == 0:
+            scheduler.add(coming.pop())
+        finished += served.step(model, scheduler)
+        if not (coming or scheduler.running or scheduler.waiting):
+            break
+    assert len(finished) == 7 and sum(request.evictions for request in finished) > 0
+    assert len(scheduler.free) == served.BLOCKS
+    alone = {tuple(request.prompt): served.alone(reference, request) for request in finished}
+    assert len(alone) == 4 and all(request.generated == alone[tuple(request.prompt)] for request in finished)
+    stats = tracer.stats(model)
+    assert stats["sealed_misses"] == stats["breaks"] == 0 and stats["certified"]
+
+
+def test_attention_over_blocks_is_attention_over_the_sequence(examples):
+    import continuous_batching as served
+
+    torch.manual_seed(0)
+    heads, width = served.HEADS, served.WIDTH // served.HEADS
+    keys, values = (torch.randn(served.BLOCKS, served.BLOCK, heads, width) for _ in range(2))
+    query, key, value = (torch.randn(11, heads, width) for _ in range(3))
+    table = torch.tensor([[5, 2]])
+    slots = torch.cat([torch.arange(40, 48), torch.arange(16, 19)])
+    call = keys, values, slots, torch.tensor([0, 11]), torch.tensor([11]), table
+    seen = served.attention(query, key, value, *call)
+    causal = torch.nn.functional.scaled_dot_product_attention(*(x.transpose(0, 1) for x in (query, key, value)), is_causal=True)
+    torch.testing.assert_close(seen, causal.transpose(0, 1))
+    assert torch.equal(keys[5], key[:8]) and torch.equal(values[2, :3], value[8:])
+
+
 @pytest.mark.full
 def test_litserve_batches_what_many_clients_ask_and_compiles_nothing(load):
     needs("litserve")
@@ -84,11 +123,15 @@ def test_litserve_batches_what_many_clients_ask_and_compiles_nothing(load):
 
 
 @pytest.mark.full
-def test_the_demo_prints_latencies_and_no_recompile():
+def test_the_demo_prints_latencies_metrics_and_no_recompile():
     needs("litserve")
+    needs("prometheus_client")
     done = run_program("serve_demo", "--seconds", "2", "--rate", "30")
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(told in done.stdout for told in ("p99", "torch.compile", "No request waited for a compile"))
+    for metric in ("hits_total", "compile_duration_seconds_count", "entries", "certified", "sealed"):
+        assert f'shapetracer_{metric}{{function="BertForSequenceClassification"}} ' in done.stdout
+    assert "shapetracer_misses_total" not in done.stdout
 
 
 @pytest.mark.full

@@ -26,10 +26,12 @@ def served(request):
     return model, compiled, found
 
 
-def test_four_entries_are_proved_to_serve_every_batch_and_length(served):
-    _, compiled, found = served
+def test_few_entries_are_proved_to_serve_every_batch_and_length(served):
+    """A length of 1 is told apart by the program, which asks whether attention is causal."""
+    model, compiled, found = served
     assert found.certified, str(found)
-    assert len(found.covering) == 4 and tracer.stats(compiled)["certified"]
+    assert len(found.covering) == {"BertModel": 3, "LlamaForCausalLM": 4}[type(model).__name__]
+    assert tracer.stats(compiled)["certified"]
 
 
 def test_rows_of_a_batch_are_proved_independent_so_that_it_may_be_padded(served):
@@ -53,13 +55,13 @@ def requests(count):
 
 
 def assert_served(served, count):
-    model, compiled, _ = served
+    model, compiled, found = served
     with torch.no_grad():
         for request in requests(count):
             inputs = request.inputs()
             expected, seen = model(**deep_copied(inputs)), compiled(**inputs)
             assert torch.equal(expected[0], seen[0]), str(request)
-    assert tracer.stats(compiled)["compiles"] == 4 and tracer.stats(compiled)["sealed_misses"] == 0
+    assert tracer.stats(compiled)["compiles"] == len(found.covering) and tracer.stats(compiled)["sealed_misses"] == 0
 
 
 def test_random_requests_hit_and_equal_eager(served):
@@ -67,7 +69,7 @@ def test_random_requests_hit_and_equal_eager(served):
 
 
 def test_it_is_one_entry_in_which_way_ever_the_arguments_are_passed(served):
-    model, compiled, _ = served
+    model, compiled, found = served
     for seed, shape in enumerate([(1, 1), (3, 9), (1, 5), (5, 1)]):
         inputs = Request(*shape, seed).inputs()
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
@@ -77,7 +79,7 @@ def test_it_is_one_entry_in_which_way_ever_the_arguments_are_passed(served):
             assert torch.equal(compiled(ids, attention_mask=mask)[0], expected)
             assert torch.equal(compiled(input_ids=ids, attention_mask=mask)[0], expected)
             assert torch.equal(compiled(attention_mask=mask, input_ids=ids)[0], expected)
-    assert tracer.stats(compiled)["compiles"] == 4 and tracer.stats(compiled)["sealed_misses"] == 0
+    assert tracer.stats(compiled)["compiles"] == len(found.covering) and tracer.stats(compiled)["sealed_misses"] == 0
 
 
 @pytest.mark.full

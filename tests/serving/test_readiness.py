@@ -180,3 +180,28 @@ def test_a_mode_in_which_it_cannot_be_certified_is_named():
     )
     found = tracer.precompile(compiled, tracer.ShapeSpec("x: B; B in 1..64", modes="enable_grad, no_grad"), torch.ones(3))
     assert not found.certified and "under no_grad" in found.reason and not tracer.ready(compiled)
+
+
+def test_under_inference_mode_inputs_made_outside_of_it_are_certified_too_also_behind_a_break():
+    def f(x):
+        y = x[:, 1:]
+        return y * 2 if x.sum() > 0 else y + x[:, :1]
+
+    spec = tracer.ShapeSpec("x: B, 4; B in 2..9", modes="no_grad, inference_mode")
+    compiled = tracer.compile(f)
+    found = tracer.precompile(compiled, spec, torch.ones(3, 4))
+    assert found.certified and found.inputs_made_outside and "made outside of it" in str(found), found
+    compiled.seal()
+    outside = [sign * torch.rand(size, 4) for size in range(2, 10) for sign in (1, -1)]
+    with torch.inference_mode():
+        for x in outside:
+            assert torch.equal(compiled(x), f(x)) and torch.equal(compiled(x.clone()), f(x))
+    assert compiled.stats()["sealed_misses"] == 0 and tracer.ready(compiled)
+
+
+def test_the_spec_of_a_contract_has_the_modes_that_were_named():
+    spec = tracer.ShapeSpec("x: B; B in 2..9", modes="no_grad, enable_grad")
+    compiled = tracer.compile(lambda x: x * 2)
+    assert tracer.precompile(compiled, spec, torch.ones(3)).certified
+    again = tracer.compile(lambda x: x * 2)
+    assert tracer.precompile(again, compiled.contract().spec(), torch.ones(3)).modes == ("no_grad", "enable_grad")

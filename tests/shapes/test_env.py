@@ -187,6 +187,23 @@ def test_an_assumption_about_data_is_checked_at_run_time_and_used() -> None:
     assert len(env.guards) == 1 and len(env.runtime_asserts) == 2
 
 
+def test_all_facts_together_decide_about_data() -> None:
+    env = ShapeEnv(specialize_zero_one=False, duck_shape=False)
+    n, m, c = (env.create_size(hint, Named(name), D.DYNAMIC) for name, hint in (("n", 3), ("m", 4), ("c", 9)))
+    u, v = env.create_unbacked_int(0), env.create_unbacked_int(0)
+    env.trust(env.algebra.relation("le", u, n))
+    env.trust(env.algebra.relation("le", v, m))
+    fits = env.algebra.relation("le", u + v, c)
+    assert env.prove(fits) is None and env.prove(env.algebra.negate(fits)) is None
+    assert env.evaluate_expr(env.algebra.relation("le", n + m, c))
+    assert env.statically_known(fits) is None  # it takes three facts
+    assert env.prove(fits) is True and env.statically_known(fits) is True
+    assert env.prove(env.algebra.relation("gt", u + v, c)) is False
+    assert [str(guard.sympy) for guard in env.guards] == ["s2 >= s0 + s1"]
+    x = env.create_unbacked_float()
+    assert env.prove(env.algebra.float_relation("lt", x, x)) is None
+
+
 def test_an_equality_with_data_gives_it_a_value() -> None:
     env, (a,) = env_with(a=8)
     u = env.create_unbacked_int()

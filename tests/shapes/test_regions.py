@@ -106,6 +106,7 @@ def test_no_shape_is_nearest_where_none_is_covered():
 def test_the_text_of_a_region_leaves_out_what_the_domain_says():
     assert region("B >= 1", "B <= 8", "B >= 2", "S <= 4096").text(DOMAIN) == "2 <= B <= 8"
     assert region("B >= 1", "S <= 5000").text(DOMAIN) == "every shape"
+    assert region("B >= 2", "B == 3 or S == 4").text(DOMAIN).count("(") == 1
 
 
 def test_conditions_over_other_symbols_become_those_of_the_domain():

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.operators.proxies import SYM_TYPES
 
@@ -37,7 +38,7 @@ def floats_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], 
         return examples, lambda compiled: compiled
     computed = _computed_from_floats(graph)
     hoisted = _used_outside(graph, computed)
-    precompute = _subgraph_for(graph, hoisted)
+    precompute = part_of(graph, hoisted)
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     inputs += _replace_by_inputs(graph, hoisted, computed)
     returned = _take_floats_from_results(graph, inputs)
@@ -131,21 +132,6 @@ def _used_outside(graph: fx.Graph, computed: dict[fx.Node, None]) -> list[fx.Nod
             else:
                 stays.add(node)
     return hoisted[::-1]
-
-
-def _subgraph_for(graph: fx.Graph, nodes: list[fx.Node]) -> fx.GraphModule:
-    """The part of a graph that computes the given nodes, as a module with all inputs of the graph."""
-    own = fx.Graph()
-    copies: dict[fx.Node, fx.Node] = {}
-    needed = set(nodes)
-    for node in reversed(graph.nodes):
-        if node in needed and node.op != "placeholder":
-            needed.update(node.all_input_nodes)
-    for node in graph.nodes:
-        if node.op == "placeholder" or node in needed:
-            copies[node] = own.node_copy(node, copies.__getitem__)
-    own.output(tuple(copies[node] for node in nodes))
-    return fx.GraphModule({}, own)
 
 
 def _replace_by_inputs(graph: fx.Graph, hoisted: list[fx.Node], computed: dict[fx.Node, None]) -> list[fx.Node]:

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import fx
 
+from tracer.backends.result_memory import METADATA
 from tracer.graph.output_graph import EXAMPLE
 
 Compiled = Callable[..., Any]
 _CHECK = torch.ops.aten._assert_scalar.default
-_METADATA = frozenset({"size", "stride", "storage_offset", "numel", "dim"})
 
 
 def return_checked_values(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
@@ -62,7 +62,7 @@ class _Checker:
     def _argument(self, user: fx.Node, node: fx.Node) -> fx.Node:
         if not isinstance(node.meta[EXAMPLE], torch.Tensor):
             return self._input(node, node) if node.op == "placeholder" else self._copy(node)
-        if user.op == "call_method" and user.target in _METADATA:
+        if user.op == "call_method" and user.target in METADATA:
             return self._input(node, node)
         return self._input((user, node), node, elements_for=user)
 

@@ -32,6 +32,7 @@ from tracer import config
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.inference import is_about_inference
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
+from tracer.backends.result_memory import keep_results_apart, take_out_views
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.views import (
     WrongStrides,
@@ -57,6 +58,11 @@ _FLOATS_NEEDED = "TensorifyScalarRestartAnalysis"  # AOTAutograd's error where a
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
 
+class ContradictedDecision(AssertionError):
+    """A compiler took something for granted that does not hold for the inputs. torch's pass that turns arithmetic of floats into
+    tensors does so with a float divided by a number read off data."""
+
+
 def compile_real(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Runs a compiler on a copy of a captured graph and the program's own values."""
     graph = copy_of(gm.graph)
@@ -76,7 +82,8 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
         try:
             return _compile_bridged(compiler, gm, example_inputs, floats, checks_each_result, views_are_copies)
         except Exception as error:
-            if type(error).__name__ == _FLOATS_NEEDED and floats is not floats_as_constants:
+            needs_floats = type(error).__name__ == _FLOATS_NEEDED or isinstance(error, ContradictedDecision)
+            if needs_floats and floats is not floats_as_constants:
                 floats = floats_as_constants
             elif is_about_inplace_changes(error) and not checks_each_result:
                 checks_each_result = True
@@ -130,15 +137,16 @@ def _compile_bridged(
     views_are_copies: bool,
 ) -> Callable[..., Any]:
     graph = copy_of(gm.graph)
-    mark_written_views(graph)
     if views_are_copies:
         reshape_for_view(graph)
     corrected = restore_autograd_state(graph, checks_each_result)
+    apart, with_views = keep_results_apart(graph), take_out_views(graph)
+    mark_written_views(graph)
     keep_for_gradients(graph)
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
     write_results_of_functional_operators(graph)
-    return corrected(computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs))))
+    return corrected(apart(with_views(computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs))))))
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:
@@ -410,7 +418,7 @@ def _record_decision(env: OwnShapeEnv, expr: sympy.Basic) -> None:
     condition = env.boolean(expr)
     known = env.statically_known(condition)
     if known is False or env.hint_of(condition) is False:
-        raise AssertionError(f"the compiler relied on {expr}, which the example inputs contradict")
+        raise ContradictedDecision(f"the compiler relied on {expr}, which the example inputs contradict")
     if known is None:
         env.record(condition, Why.BACKEND)
 

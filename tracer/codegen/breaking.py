@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.bytecode import ResumeError, live_names, overwritten_names, resume_code
+from tracer.bytecode.opcode_facts import FACTS
 from tracer.codegen.codegen import Codegen, Extras
+from tracer.codegen.handover import Break, Describer, Handed, Result, Resumption, changed_before, ranges_of_data
 from tracer.codegen.instruction import Ran, push, run_instruction
 from tracer.codegen.tracebacks import tracebacks_hide_frame, tracebacks_show_inlined
 from tracer.effects.lifetimes import has_finalizer
@@ -24,6 +26,8 @@ from tracer.variables.classes.made_classes import MadeClassVariable
 from tracer.variables.exceptions.exceptions import HandledBefore
 from tracer.variables.values.constant import NONE
 
+# (code, globals, whether its frame is the innermost one, whether it was called by another one) -> the dispatcher
+MakeResume = Callable[[types.CodeType, dict[str, Any], bool, bool], Any]
 Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it
 
 
@@ -35,19 +39,52 @@ class BreakEmitter:
         self,
         extras: Extras,
         argnames: tuple[str, ...],
-        make_resume: Callable[[types.CodeType, dict[str, Any], bool], Any],
+        make_resume: MakeResume,
         name_resume: Callable[[int], str],
+        describes: bool = False,
     ) -> None:
         self.resumes: dict[Any, str] = {}
+        self.described: Break | None = None  # of the code that was emitted last, if it was to be described
         self._extras = extras
         self._argnames = argnames
         self._make_resume = make_resume
         self._name_resume = name_resume
+        self._describes = describes
+        self._describer: Describer | None = None
+        self._resumptions: list[list[Resumption]] = []  # of each open frame
 
     def emit(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
         """-> what the root, the first of `frames`, returns"""
         cg.fallback = None
+        self._describer = Describer(cg) if self._describes else None
+        self._resumptions = [[] for _ in frames]
+        operands = [] if self._describer is None else self._operands(self._describer, frames[-1])
         self._run_frame(cg, frames, 0)
+        if self._describer is not None:
+            self.described = Break(
+                frames[-1].inst.opname,
+                frames[-1].location(),
+                tuple(operands),
+                tuple(map(tuple, self._resumptions)),
+                cg.trace.torch_state.after,
+                changed_before(cg),
+                tuple([call.function for call in cg.effects.calls]),
+                ranges_of_data(cg),
+            )
+
+    def _operands(self, describer: Describer, frame: InstructionTranslator) -> list[Handed]:
+        """What is known of the operands of the instruction at the break."""
+        inst = frame.inst
+        uses = FACTS[inst.opcode].uses
+        count = (
+            (inst.arg or 0) + 2
+            if inst.opname == "CALL"
+            else 1
+            if inst.target is not None or uses is None
+            else uses(inst.arg or 0)[0]
+        )
+        values = frame.stack[max(0, len(frame.stack) - count) :]
+        return [describer.describe(value) for value in values if not isinstance(value, NullVariable)]
 
     def save_live_values(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
         """Stores the live values in locals, before code of the program runs that could change what they are read from."""
@@ -98,7 +135,7 @@ class BreakEmitter:
             asm.try_end(token)
         names = self._store_results(cg, ran.results, handled)
         outer = self._alive_in(frames[:depth])
-        self._resume(cg, frame, inst.index if ran.deferred else frame.pc, ran.below, names, outer)
+        self._resume(cg, (depth, "next"), frame, inst.index if ran.deferred else frame.pc, ran.below, names, outer)
         if jumped is not None or token is not None:
             asm.jump(done)
         if jumped is not None:
@@ -106,14 +143,16 @@ class BreakEmitter:
             for opname in jumped.passed:
                 asm.emit(opname)
             names = self._store_results(cg, jumped.results, handled)
-            self._resume(cg, frame, jumped.target + len(jumped.passed), jumped.stack, names, outer)
+            target = jumped.target + len(jumped.passed)
+            self._resume(cg, (depth, "jump"), frame, target, jumped.stack, names, outer)
             if token is not None:
                 asm.jump(done)
         if token is not None:
             assert inst.handler is not None
             asm.place(handler)
             names = self._store_results(cg, 1 + inst.handler.lasti, handled)
-            self._resume(cg, frame, inst.handler.target, frame.stack[: inst.handler.depth], names, outer)
+            stack = frame.stack[: inst.handler.depth]
+            self._resume(cg, (depth, "handler"), frame, inst.handler.target, stack, names, outer)
         asm.place(done)
 
     def _store_results(self, cg: Codegen, count: int, handled: list[VariableTracker]) -> list[str]:
@@ -149,18 +188,21 @@ class BreakEmitter:
     def _resume(
         self,
         cg: Codegen,
+        way: tuple[int, str],
         frame: InstructionTranslator,
         index: int,
         stack: list[VariableTracker],
         results: list[str],
         outer: list[VariableTracker | Unwrapped],
     ) -> None:
-        """-> the result of the resume function of `frame` at `index`, called with stack, results and live locals.
+        """-> the result of the resume function of `frame` at `index`, called with stack, results and live locals. `way`: the
+        depth of the frame, and how it goes on.
 
         As in CPython, the values of outer frames and of locals that are not read again stay alive during the call. A local
         that will be overwritten is passed too, so that its value dies at that moment.
         """
         offset = frame.program.instructions[index].offset
+        result_names = list(results)
         index, stack, results, locals_now = _step_over_stores(frame, index, stack, results)
         live = _live_or_in_cells(frame, index)
         overwritten = overwritten_names(frame.program, index).difference(frame.code.co_cellvars, frame.code.co_freevars)
@@ -180,7 +222,8 @@ class BreakEmitter:
             except ResumeError as error:
                 unsupported("cannot-reconstruct", value=str(error))
             name = self.resumes[key] = self._name_resume(offset)
-            self._extras.bind(name, self._make_resume(code, frame.globals, frame is cg.trace.frame))
+            self._extras.bind(name, self._make_resume(code, frame.globals, frame is cg.trace.frame, frame.parent is not None))
+        self._describe(way, name, frame, [*stack, *results, *handed.values()], result_names)
         unread = [value for local, value in locals_now.items() if local not in live and local not in overwritten]
         kept = {value for value in unread if isinstance(value, str)}
         alive = [*outer, *(value for value in unread if not isinstance(value, str))]
@@ -198,6 +241,17 @@ class BreakEmitter:
             cg.asm.emit("BUILD_LIST", count)  # the resume function takes them out of the list, so that the list keeps none alive
             cg.release([local for local in self._locals_of(cg) if local not in kept], alive)
             cg.asm.call(1)
+
+    def _describe(
+        self, way: tuple[int, str], name: str, frame: InstructionTranslator, values: list[Any], results: list[str]
+    ) -> None:
+        if self._describer is None:
+            return
+        describe = self._describer.describe
+        handed = [value for value in values if not isinstance(value, NullVariable)]
+        args = tuple([Result(results.index(value)) if isinstance(value, str) else describe(value) for value in handed])
+        cells = tuple([describe(cell) for cell in frame.closure()])
+        self._resumptions[way[0]].append(Resumption(name, way[1], args, cells))
 
     def _push_hand_over(self, cg: Codegen, frame: InstructionTranslator, name: str) -> None:
         """-> NULL, method `hand_over` of the resume function, which is bound to the cells of the frame"""

@@ -15,9 +15,10 @@ from torch import fx
 
 from tracer import _C
 from tracer.bytecode import Assembler, Label, is_resume_code
-from tracer.codegen.breaking import BreakEmitter
+from tracer.codegen.breaking import BreakEmitter, MakeResume
 from tracer.codegen.cache_checks import emit_cache_calls
 from tracer.codegen.codegen import Codegen, Extras
+from tracer.codegen.handover import Break, Describer, Return, changed_before, ranges_of_data
 from tracer.codegen.random_draws import emit_draws, emit_restore_states
 from tracer.codegen.replay import replay
 from tracer.codegen.tracebacks import tracebacks_hide_frame
@@ -63,15 +64,20 @@ class OutputCodeBuilder:
         self,
         trace: Trace,
         root: InstructionTranslator,
-        make_resume: Callable[[types.CodeType, dict[str, Any], bool], Any],
+        make_resume: MakeResume,
         name_resume: Callable[[int], str],
+        describes: bool = False,
+        describes_result: bool = False,
     ) -> None:
+        """`describes`: whether what is handed to resume functions is described as data. `describes_result`: what is returned."""
         self.trace = trace
         self.root = root
         self.outputs: dict[fx.Node, int] = {}
         self.extras = Extras()
         self._original = _with_plain_arguments(root.code)
-        self._breaks = BreakEmitter(self.extras, root.program.argnames, make_resume, name_resume)
+        self._breaks = BreakEmitter(self.extras, root.program.argnames, make_resume, name_resume, describes)
+        self._describes_result = describes_result
+        self._returned: Return | None = None
         self._late_reads: list[VariableTracker | Unwrapped] = []  # read by the body, but may be changed by the graph or effects
 
     def learn_outputs(self, body: Callable[[Codegen], None]) -> list[fx.Node]:
@@ -275,9 +281,17 @@ class OutputCodeBuilder:
 
     # -- bodies ------------------------------------------------------------------------------------------------------
 
+    @property
+    def described(self) -> Break | Return | None:
+        """What is known of the end of the code that was emitted last, if it was to be described."""
+        return self._returned if self._breaks.described is None else self._breaks.described
+
     def returning(self, value: VariableTracker) -> Callable[[Codegen], None]:
         def body(cg: Codegen) -> None:
             cg.load(value)
+            if self._describes_result:
+                described = Describer(cg).describe(value)
+                self._returned = Return(described, cg.trace.torch_state.after, changed_before(cg), ranges_of_data(cg))
             self.trace.overrides.emit(cg)
             cg.asm.return_value()
 

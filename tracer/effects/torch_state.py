@@ -219,7 +219,7 @@ class TorchState:
         self.cache_enabled = False  # autocast's cache, as the program sees it; it is really off, lest it keep casts of fakes
         self._before: State = ()
         self._after: State = ()
-        self._inference = False
+        self._inference = self._inference_after = False
         self._changed = False
         self._reopen: list[OpenContext] = []
 
@@ -239,6 +239,7 @@ class TorchState:
         finally:
             _silenced.on = False
             self._after, self._reopen = self._read(), list(self.open)
+            self._inference_after = torch.is_inference_mode_enabled()
             while self.open:
                 self.leave(self.open[-1])
             left = self._read()
@@ -260,6 +261,11 @@ class TorchState:
             finally:
                 write_state(now)
         write_state(now)
+
+    @property
+    def after(self) -> tuple[State, bool]:
+        """The settings with which the program goes on behind the trace, and whether it does so in inference mode."""
+        return self._after, self._inference_after
 
     @property
     def changed(self) -> bool:

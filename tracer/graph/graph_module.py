@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 import weakref
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -50,6 +51,26 @@ def copy_of(graph: fx.Graph) -> fx.Graph:
     copy = fx.Graph()
     copy.output(copy.graph_copy(graph, val_map={}))
     return copy
+
+
+def part_of(
+    graph: fx.Graph, nodes: Sequence[fx.Node], same_as: Callable[[fx.Node], fx.Node] = lambda node: node
+) -> fx.GraphModule:
+    """The part of a graph that computes the given nodes, as a module with all inputs of the graph and no attributes.
+
+    `same_as` may say that another node has the value of a node; it is computed in its place.
+    """
+    own = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    needed = set(map(same_as, nodes))
+    for node in reversed(graph.nodes):
+        if node in needed and node.op != "placeholder":
+            needed.update(map(same_as, node.all_input_nodes))
+    for node in graph.nodes:
+        if node.op == "placeholder" or node in needed:
+            copies[node] = own.node_copy(node, lambda each: copies[same_as(each)])
+    own.output(tuple(copies[same_as(node)] for node in nodes))
+    return fx.GraphModule({}, own)
 
 
 def with_graph(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:

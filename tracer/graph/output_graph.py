@@ -248,7 +248,9 @@ class OutputGraph:
                 function = fake_form(function)
             result = self.world.run(function, args, kwargs)
         except _DATA_DEPENDENT as error:
-            unsupported("data-dependent-operator", operator=_target_name(what), error=str(error).partition("\n")[0])
+            text = str(error).partition("\n")[0]
+            undecided = getattr(error, "cond", None)
+            unsupported("data-dependent-operator", operator=_target_name(what), error=text, undecided=undecided)
         except UnknownLayout:
             unsupported("layout-of-out", operator=_target_name(what))
         except (ObservedException, RecursionError):

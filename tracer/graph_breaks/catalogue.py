@@ -16,7 +16,8 @@ register(
     "data-dependent-branch",
     "Branch on the value of a tensor ({value})",
     "The way that the program takes depends on numbers that exist only when the graph runs.",
-    "use torch.where or torch.cond, move the test out of the traced function, or let the graph break here.",
+    "use torch.where or torch.cond, paste the assumption if one is printed and holds for all calls, move the test out of the "
+    "traced function, or let the graph break here.",
     topic=_DATA,
 )
 register(

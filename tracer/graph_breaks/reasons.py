@@ -77,16 +77,26 @@ def unsupported(
     calls_instead: tuple[Any, Any] | None = None,
     relies_on: tuple[Any, ...] = (),
     break_step: int | None = None,
+    undecided: Any = None,
     **details: Any,
 ) -> NoReturn:
     """Raises `Unsupported`. The loop that steps through the frame adds the user's stack with `error.at(stack)`.
 
     `calls_instead`: (function, other). The output code calls `other` in place of the function, which looks at its callers: some
     of them have no frame there. `relies_on`: guards under which the graph breaks; a call for which one fails may need no break.
-    `break_step`: the step at which to break, if it is not the current one.
+    `break_step`: the step at which to break, if it is not the current one. `undecided`: the condition on sizes, of SymPy, that
+    could not be decided.
     """
     error = _ERRORS.get(reason_id, Unsupported)
-    raise error(reason(reason_id), details, calls_instead=calls_instead, relies_on=relies_on, break_step=break_step) from cause
+    made = error(
+        reason(reason_id),
+        details,
+        calls_instead=calls_instead,
+        relies_on=relies_on,
+        break_step=break_step,
+        undecided=undecided,
+    )
+    raise made from cause
 
 
 def markdown() -> str:
@@ -97,6 +107,10 @@ def markdown() -> str:
         "instruction, and a resume function traces the rest. With `fullgraph=True` the same text is an error,",
         "`tracer.exc.Unsupported`. `TRACER_LOGS=graph_breaks` shows each break with your stack, and `tracer.explain`",
         "counts them.\n",
+        "Where data leave a branch open that a relation of declared sizes would decide, the text has the weakest such",
+        "relation, as a line to paste: `Assumption: torch._check(x.shape[0] <= y.shape[0]) before script.py:7 in fn decides it`.",
+        "With it the graph is whole, and calls for which it does not hold raise. `error.assumption` is the same; it is empty",
+        "where no relation of at most three sizes decides. [serving.md](serving.md#assume) has an example.\n",
         "This page is generated from `tracer/graph_breaks/catalogue.py`.\n",
     ]
     for key, heading in _topics.items():

@@ -19,6 +19,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, _BypassDispatchCache
 
 from tracer.operators.asked_strides import is_written_in_line
+from tracer.operators.data_sizes import bound_sizes_of_data
 from tracer.operators.facts import facts_of, leaves
 from tracer.operators.free_strides import laid_out_by_order, with_contiguous_operands
 from tracer.operators.layout import all_same
@@ -90,7 +91,9 @@ def operator_result(mode: FakeMode, func: Any, types: Sequence[type], args: Sequ
     try:
         key = CallKey(mode, func, args, kwargs)
     except NotCacheable:
-        return with_real_strides(mode, func, args, kwargs, mode._dispatch_impl(func, types, args, kwargs))
+        result = mode._dispatch_impl(func, types, args, kwargs)
+        bound_sizes_of_data(mode, func, args, kwargs, result)
+        return with_real_strides(mode, func, args, kwargs, result)
     cache = mode.torch_env.fake_tensor_cache if key.symbols else mode.cache_of_static_sizes
     parts = tuple(key.parts)
     known = cache.get(parts)
@@ -123,8 +126,9 @@ def _computed(
         if result is not NotImplemented:
             return result
     before = list(_sizes_of_out(func, kwargs))
-    with _kernel_unasked(mode, func, args, kwargs):
+    with _kernel_unasked(mode, func, args, kwargs), mode.torch_env.answering_by_default(_note_of_defaults(mode, func)):
         result = mode._dispatch_impl(func, types, plain, kwargs)
+    bound_sizes_of_data(mode, func, plain, kwargs, result)
     _check_layout_of_out(before, args)
     if plain is not args:
         return laid_out_by_order(mode, func, args, result)
@@ -140,6 +144,14 @@ def _kernel_unasked(
     if not tensors or any(tensor.device.type != "cpu" or not is_written_in_line(tensor) for tensor in tensors):
         return contextlib.nullcontext()
     return mode.torch_env.answering_by_hint(chooser, _COMPARISONS)
+
+
+def _note_of_defaults(mode: FakeMode, func: Any) -> Callable[[], None] | None:
+    """What to call when PyTorch's rule for an operator is answered by default (`answering_by_default`). None where it may not be:
+    where the layout is asked for, and of operators such as `reshape`, whose result is a view in some calls and in others not."""
+    facts = facts_of(func)
+    perhaps_a_view = facts.is_composite and any(each.alias_info is not None for each in func._schema.returns)
+    return None if mode.asks_layout or not facts.has_schema or perhaps_a_view else mode.note_layout_guessed
 
 
 def _sizes_of_out(func: Any, kwargs: Mapping[str, Any]) -> Iterator[tuple[torch.Tensor, tuple[Any, ...]]]:

@@ -121,7 +121,8 @@ def check_dtypes(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> b
 
 
 def _small(size: Any) -> int:
-    return 0 if type(size) is int and size == 0 else 1
+    """The size of a stand-in: 0 for a size that is 0 in every call, which a symbol may have turned out to be."""
+    return 0 if (size if type(size) is int else size.node.maybe_as_int()) == 0 else 1
 
 
 def _ask(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dtype: torch.dtype, on_cpu: bool) -> Answer:

@@ -30,6 +30,7 @@ from tracer.interpreter.loops import step_before_loop, step_of_first_call
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.metrics import counters
+from tracer.pipeline.assumptions import question_of
 from tracer.pipeline.trace_guards import guards_of
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import recorded
@@ -109,12 +110,14 @@ class FrameConversion:
             root = root_frame(trace, self.function, self.args)
             try:
                 with recorded(trace.findings):
-                    builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume)
+                    builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume, *self._described())
                     with trace.torch_state.scope():
                         body = self._run(trace, root, builder)
                     entry = self._finish(trace, builder, body)
                 if entry is not _C.SKIP and entry.guarded_code.broken:
                     entry.guarded_code.reason = "" if reason is None else str(reason)
+                if entry is not _C.SKIP:
+                    entry.guarded_code.described = builder.described
                 return entry
             except errors.TraceAnew as retry:
                 options = options.after(retry)
@@ -134,8 +137,16 @@ class FrameConversion:
             errors.forget_frames(reason)  # its traceback would keep this frame alive, and with it the program's arguments
         raise errors.LeftToCPython(reason)
 
-    def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool) -> _C.Dispatcher:
-        return self.region.make_resume(code, globals_, runs_in_cpython=innermost and self._break_before_loop is not None)
+    def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool, inlined: bool) -> _C.Dispatcher:
+        in_cpython = innermost and self._break_before_loop is not None
+        returns = inlined or self.function.__code__ in self.region.returning_codes
+        return self.region.make_resume(code, globals_, runs_in_cpython=in_cpython, returns=returns)
+
+    def _described(self) -> tuple[bool, bool]:
+        """Whether what is handed over at a break, and what the frame returns, is described: certificates of declared shapes need
+        that."""
+        declared = self.region.shapes is not None
+        return declared, declared and self.function.__code__ in self.region.returning_codes
 
     def _new_trace(self, options: AttemptOptions, break_at: int | None) -> Trace:
         declared = self.declared
@@ -182,6 +193,7 @@ class FrameConversion:
     def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int | None:
         """The step to break at because of `error`. If that was tried already, the break moves out to the calling frame."""
         error.at(trace.user_stack())
+        error.assuming = error.assuming or question_of(trace, error, not self._was_offered_by_hook())
         if self._break_before_loop is not None:  # the trace failed before it reached the loop
             self._break_before_loop, self._may_skip_loops = None, False
             return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from shapes.domain import point_text
 from tracer.guards.base import Guard
 from tracer.guards.manager import GuardFailure
 from tracer.guards.shapes import ShapeLine
@@ -16,6 +17,7 @@ from tracer.locations import UserLocation
 from tracer.metrics import Event, Input
 from tracer.runtime import log_texts
 from tracer.runtime.events import leaves, source_at
+from tracer.serving.variants import known_variants
 from tracer.sources.base import Source
 from tracer.sources.containers import ItemSource
 from tracer.sources.roots import ArgumentSource, LocalSource
@@ -23,7 +25,9 @@ from tracer.sources.tensors import TensorSizeSource
 
 if TYPE_CHECKING:
     from tracer.runtime.guarded_code import GuardedCode
+    from tracer.runtime.missed_calls import MissedCall
     from tracer.runtime.region_state import RegionState
+    from tracer.serving.coverage_result import Coverage
 
 MOST_GUARDS = 4000  # of one entry; further ones are only counted
 LONGEST = 20_000  # characters of a text from the program, such as an error message
@@ -53,10 +57,22 @@ def place(where: UserLocation | None) -> dict[str, Any] | None:
 # -- calls --------------------------------------------------------------------------------------------------------
 
 
-def sizes_of(code: types.CodeType, args: tuple[Any, ...]) -> Sizes:
-    """The shapes of the tensors, and the ints, in the argument slots of a call; see `events.leaves`."""
+def parameters_of(guards: Iterable[Guard]) -> dict[Path, Source]:
+    """Where an argument came in *args or **kwargs -> its source by the parameter that it is for, of those that guards read."""
+    found: dict[Path, Source] = {}
+    for root in {source.root() for guard in guards for source in guard.sources()}:
+        if isinstance(root, ArgumentSource):
+            found[root.args, root.index] = found[root.kwargs, root.argument] = root
+    return found
+
+
+def sizes_of(code: types.CodeType, args: tuple[Any, ...], parameters: Mapping[Path, Source]) -> Sizes:
+    """The shapes of the tensors, and the ints, in the argument slots of a call; see `events.leaves`. `parameters`: see
+    `parameters_of`."""
     with torch._C.DisableTorchFunction():
         found = leaves(code, args)
+        if parameters:
+            found = [((parameters[path[:2]], *path[2:]) if path[:2] in parameters else path, value) for path, value in found]
         return tuple([(path, value if type(value) is int else tuple(value.shape)) for path, value in found])
 
 
@@ -78,10 +94,12 @@ def sizes_by_name(sizes: Iterable[Input | tuple[Path, Any]]) -> dict[str, int]:
 # -- events -------------------------------------------------------------------------------------------------------
 
 
-def record_of(event: Event) -> dict[str, Any]:
-    """The record of an event. The recorder adds the numbers of the region and the entry."""
+def record_of(event: Event, number: Callable[[Any], int]) -> dict[str, Any]:
+    """The record of an event. `number`: of the manager of an entry. The recorder adds the numbers of the region and the entry."""
     code = event.about.get("code")
     record: dict[str, Any] = {"kind": event.kind, "region": event.region, "frame": frame_of(code)}
+    if code is not None:
+        record["root"] = is_root(event.about["state"], code)
     if event.detail:
         record["detail"] = event.detail[:LONGEST]
     for name in ("reason", "policy"):
@@ -95,10 +113,36 @@ def record_of(event: Event) -> dict[str, Any]:
         record["reason"] = _reason(error)
     if event.kind in MAKING:
         record |= {"seconds": event.seconds, **_entry(event.about["entry"].guarded_code)}
-        record["root"] = is_root(event.about["state"], event.about["code"])
+        record["axes"] = dict(event.about.get("axes", {}))
+    elif event.kind == "certificate":
+        record["variants"] = [_variant(each, number) for each in known_variants(event.about["coverage"])]
     elif event.kind == "recompile":
         record["failures"] = [_failure(failure) for failure in event.about["failures"]]
     return record
+
+
+def failures_of(missed: MissedCall) -> list[dict[str, Any]]:
+    """The guard that fails in each entry, for a call that missed and is not traced: of one that is, the recompile tells them."""
+    return [_failure(failure.without_data()) for failure in missed.failures()]
+
+
+def _variant(found: Coverage, number: Callable[[Any], int]) -> dict[str, Any]:
+    """What is known of a variant of the calls."""
+    regions = [
+        {"text": each.region.text(found.domain), "kind": each.kind, "entry": number(each.entry.guarded_code.manager)}
+        for each in found.covering
+    ]
+    return {
+        "name": found.name,
+        "status": found.status,
+        "domain": str(found.domain),
+        "reason": found.reason[:LONGEST],
+        "witness": "" if found.witness is None else point_text(found.witness),
+        "modes": list(found.modes),
+        "seconds": found.seconds,
+        "regions": regions,
+        "axes": found.domain.named_places(),
+    }
 
 
 def _reason(error: Any) -> dict[str, Any]:
@@ -107,7 +151,7 @@ def _reason(error: Any) -> dict[str, Any]:
         "id": error.id,
         "message": error.message[:LONGEST],
         "explanation": error.reason.explanation,
-        "hint": error.hint or "",
+        "hint": f"{error.assumption}. {error.hint}" if error.assumption else error.hint or "",
         "stack": [place(where) for where in error.user_stack],
     }
 

@@ -31,10 +31,14 @@ from tracer.report import contents
 from tracer.report.records import SUFFIX, VERSION
 
 if TYPE_CHECKING:
+    from tracer import _C
     from tracer.runtime.guarded_code import GuardedCode
+    from tracer.runtime.missed_calls import MissedCall
     from tracer.runtime.region_state import RegionState
 
 PERIOD = 1.0  # seconds between two records of the requests that hit
+LONGEST_RUN = 3600.0  # seconds: what is noted of runs for whose length there is no bound, as JSON has no infinity
+MOST_EXPLAINED = 50  # misses of one function, each of another cause, that are recorded with the guards that fail
 MOST_POINTS = 4096  # different sizes of calls of one entry in that time; further ones are counted together
 MOST_MISSES = 500  # misses of one function with a record of their own; further ones are counted as requests are
 log = logging.getLogger("tracer")
@@ -52,9 +56,11 @@ class Recorder:
         self._ended = False
         self._numbers = itertools.count(1)
         self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # regions, and the managers of entries
-        self._hit_counts: dict[tuple[int, int, int], tuple[types.CodeType, Counter[contents.Sizes]]] = {}
+        self._hit_counts: dict[tuple[int, int, int], _Hits] = {}
+        self._timed: dict[int, tuple[weakref.ref[_C.Entry], _Latencies]] = {}  # by number; the latencies that were written
         self._misses: Counter[tuple[str, int]] = Counter()
-        self._next_flush = 0.0
+        self._explained: dict[tuple[str, int], set[Any]] = {}  # causes of misses
+        self._writer: threading.Thread | None = None  # writes what calls were counted
         self._removals: list[Callable[[], None]] = []
 
     def start(self) -> None:
@@ -81,7 +87,9 @@ class Recorder:
     def after_fork(self) -> None:
         """In a forked child: begins a new file. The child uses the entries of its parent, so the file names the parent's."""
         self._lock = threading.RLock()
-        self._hit_counts = {}
+        self._hit_counts, self._writer = {}, None
+        timed = [(number, reference, reference()) for number, (reference, _) in self._timed.items()]
+        self._timed = {number: (reference, _latencies(entry)) for number, reference, entry in timed if entry is not None}
         if self._file is not None:
             os.close(self._file)
             self._file, self._parent = None, self._name
@@ -100,14 +108,28 @@ class Recorder:
             self._misses[line] += 1
             if self._misses[line] > MOST_MISSES:
                 return self._count((0, self._number(state)), code, event.inputs)
-        record = contents.record_of(event)
+        record = contents.record_of(event, self._number)
         if state is not None:
             record["region_number"] = self._number(state)
         entry = event.about.get("entry")
         if entry is not None:
-            record["entry"] = self._number(entry.guarded_code.manager)
+            record["entry"] = number = self._number(entry.guarded_code.manager)
+            if event.kind in contents.MAKING:
+                self._timed[number] = weakref.ref(entry), _latencies(entry)
+        if event.kind == "miss" and code is not None:
+            self._explain(record, event.about["missed"], line)
         record["thread"] = event.thread
         self._write(record)
+
+    def _explain(self, record: dict[str, Any], missed: MissedCall, line: tuple[str, int]) -> None:
+        """Adds the guards that fail to the record of a miss that is not traced, once for each cause."""
+        causes = self._explained.setdefault(line, set())
+        if record["policy"] == "trace" or record["reason"] != "guards" or len(causes) >= MOST_EXPLAINED:
+            return
+        cause = missed.cause()
+        if cause not in causes:
+            causes.add(cause)
+            record["failures"] = contents.failures_of(missed)
 
     def _number(self, thing: Any) -> int:
         with self._lock:
@@ -121,29 +143,37 @@ class Recorder:
         check_fn: Callable[..., Any] = guarded.check_fn
         if not contents.is_root(state, code):
             return check_fn
-        number = self._number(guarded.manager)
+        number, parameters = self._number(guarded.manager), contents.parameters_of(guarded.manager.guards)
 
         def watched(*slots: Any) -> Any:
             found = check_fn(*slots)
             if (found is True or type(found) is tuple) and not self._ended:
-                self._end_on_error(self._count_hit, number, code, slots)
+                self._end_on_error(self._count_hit, number, code, slots, parameters)
             return found
 
         return watched
 
-    def _count_hit(self, number: int, code: types.CodeType, slots: tuple[Any, ...]) -> None:
-        self._count((number, 0), code, contents.sizes_of(code, slots))
+    def _count_hit(self, number: int, code: types.CodeType, slots: tuple[Any, ...], parameters: dict[contents.Path, Any]) -> None:
+        self._count((number, 0), code, contents.sizes_of(code, slots, parameters))
 
     def _count(self, key: tuple[int, int], code: types.CodeType, sizes: contents.Sizes) -> None:
         """Counts a call. `key`: the number of the entry that served it, 0 if none did, and the number of the region."""
         with self._lock:
             counts = self._hit_counts.setdefault((*key, id(code)), (code, Counter()))[1]
             counts[sizes if sizes in counts or len(counts) < MOST_POINTS else ()] += 1
-            now = time.monotonic()
-            if now < self._next_flush:
-                return
-            self._next_flush = now + PERIOD
-        self._flush()
+            if self._writer is None or not self._writer.is_alive():
+                self._writer = threading.Thread(target=self._write_counts, name="tracer recording", daemon=True)
+                self._writer.start()
+
+    def _write_counts(self) -> None:
+        """Writes what was counted, until nothing was in one period: a process that is idle has no such thread."""
+        while not self._ended:
+            time.sleep(PERIOD)
+            with self._lock:
+                if not self._hit_counts:
+                    self._writer = None
+                    return
+            self._end_on_error(self._flush)
 
     def _flush(self) -> None:
         with self._lock:
@@ -152,6 +182,25 @@ class Recorder:
             points = [{"sizes": contents.sizes_by_name(sizes), "count": count} for sizes, count in counts.items()]
             content = {"frame": contents.frame_of(code), "entry": entry, "region_number": region, "points": points}
             self._write({"kind": "requests", **content})
+        self._write_latencies()
+
+    def _write_latencies(self) -> None:
+        """How long the runs of each entry took since the last record of that kind."""
+        with self._lock:
+            for number, (reference, (seconds, ranges)) in list(self._timed.items()):
+                entry = reference()
+                if entry is None:
+                    del self._timed[number]
+                    continue
+                now = _latencies(entry)
+                if now[1] != ranges:
+                    self._timed[number] = reference, now
+                    since = [
+                        [min(bound, LONGEST_RUN), count - ranges.get(bound, 0)]
+                        for bound, count in now[1].items()
+                        if count > ranges.get(bound, 0)
+                    ]
+                    self._write({"kind": "latencies", "entry": number, "seconds": now[0] - seconds, "ranges": since})
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -193,6 +242,15 @@ class Recorder:
             log.warning("recording to %s has ended: %s. Nothing else is affected.", self.directory, content)
         except Exception:  # a handler of the program's own, or a file that cannot be closed
             return
+
+
+_Hits = tuple[types.CodeType, Counter[contents.Sizes]]
+_Latencies = tuple[float, dict[float, int]]  # sum of seconds, and counts by upper bound
+
+
+def _latencies(entry: _C.Entry) -> _Latencies:
+    total, ranges = entry.latencies or (0.0, ())
+    return total, dict(ranges)
 
 
 def _line(record: dict[str, Any]) -> bytes:

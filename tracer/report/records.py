@@ -6,6 +6,7 @@ Kinds: "process" (the first of each file), "miss", "compile", "recompile", "brea
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -30,11 +31,7 @@ class Recording:
 
 def read(directory: str | os.PathLike[str]) -> Recording:
     """The records of all processes that wrote there. Raises UserError where there are none."""
-    recording = Recording()
-    for path in sorted(Path(directory).glob(f"*{SUFFIX}")):
-        found = list(_lines(path, recording.notes))
-        if found:
-            recording.processes[path.name.removesuffix(SUFFIX)] = found
+    recording = Reader(directory, growing=False).read()
     if not recording.processes:
         notes_text = "".join(f"\n  {note}" for note in recording.notes)
         raise UserError(
@@ -44,31 +41,81 @@ def read(directory: str | os.PathLike[str]) -> Recording:
     return recording
 
 
-def _lines(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
-    """The records of a file. Lines that are incomplete (the process was killed, the disk was full) are skipped, with a note."""
-    broken = newer = 0
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        notes.append(f"{path.name} cannot be read: {error}")
-        return
-    for line in text.split("\n"):
-        if not line.strip():
-            continue
+@dataclass
+class _File:
+    """What was read of a file so far."""
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    size: int = 0
+    broken: int = 0  # lines that are not whole (the process was killed, the disk was full)
+    newer: int = 0  # lines with another version
+    problem: str = ""
+
+    def add(self, text: str) -> None:
+        for line in text.split("\n"):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+                version, _, _ = record["v"], record["kind"] + "", record["t"] + 0.0
+            except (ValueError, KeyError, TypeError):
+                self.broken += 1
+                continue
+            if version == VERSION:
+                self.records.append(record)
+            else:
+                self.newer += 1
+
+    def notes(self, name: str) -> Iterator[str]:
+        if self.problem:
+            yield f"{name} cannot be read: {self.problem}"
+        if self.broken:
+            yield f"{name}: {self.broken} of its lines are not whole, and were left out"
+        if self.newer:
+            yield f"{name}: {self.newer} of its lines have another version than {VERSION}, and were left out"
+
+
+class Reader:
+    """Reads the files of a directory, and later what they have more. `growing`: half a line at the end is being written, and left
+    for later."""
+
+    def __init__(self, directory: str | os.PathLike[str], growing: bool = True) -> None:
+        self.directory, self._growing = Path(directory), growing
+        self._files: dict[str, _File] = {}
+
+    def version(self) -> str:
+        """Other text whenever there is more to read."""
+        sizes = []
+        for path in self._paths():
+            with contextlib.suppress(OSError):
+                sizes.append(f"{path.name}:{path.stat().st_size}")
+        return " ".join(sizes)
+
+    def read(self) -> Recording:
+        """All that was recorded until now."""
+        recording = Recording()
+        for path in self._paths():
+            file = self._files.setdefault(path.name, _File())
+            self._read_more(path, file)
+            if file.records:
+                recording.processes[path.name.removesuffix(SUFFIX)] = file.records
+            recording.notes += file.notes(path.name)
+        return recording
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.directory.glob(f"*{SUFFIX}"))
+
+    def _read_more(self, path: Path, file: _File) -> None:
         try:
-            record = json.loads(line)
-            version, _, _ = record["v"], record["kind"] + "", record["t"] + 0.0
-        except (ValueError, KeyError, TypeError):
-            broken += 1
-            continue
-        if version == VERSION:
-            yield record
-        else:
-            newer += 1
-    if broken:
-        notes.append(f"{path.name}: {broken} of its lines are not whole, and were left out")
-    if newer:
-        notes.append(f"{path.name}: {newer} of its lines have another version than {VERSION}, and were left out")
+            with path.open("rb") as stream:
+                stream.seek(file.size)
+                data = stream.read()
+        except OSError as error:
+            file.problem = str(error)
+            return
+        whole = data.rfind(b"\n") + 1 if self._growing else len(data)
+        file.size += whole
+        file.add(data[:whole].decode(errors="replace"))
 
 
 def markdown() -> str:

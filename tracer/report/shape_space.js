@@ -258,12 +258,17 @@
     });
   }
 
+  const kept = new Map();  // of each function: the region that is shown and what was chosen, for when the contents are made anew
+
   function picture(figure) {
+    const home = figure.closest("section").id;
     const { spaces } = JSON.parse(figure.querySelector("script").textContent);
     const [controls, box, readout, list] = ["controls", "drawing", "readout", "legend"].map(name => figure.querySelector("." + name));
-    let space = spaces[0], drawn = null, choice = null;
+    const before = kept.get(home);
+    let space = spaces.find(each => each.name === before?.name) ?? spaces[0], drawn = null, choice = null;
 
     const show = () => {
+      kept.set(home, { name: space.name, dims: space.dims.map(dim => dim.name).join(), choice });
       drawn = draw(box, space, choice);
       drawn.svg.addEventListener("mousemove", event => {
         const bounds = drawn.svg.getBoundingClientRect();
@@ -284,7 +289,9 @@
 
     const begin = () => {
       controls.replaceChildren();
-      choice = { dims: [space.first[0], space.first[1] ?? null], others: {} };
+      const last = kept.get(home);
+      const same = last?.name === space.name && last.dims === space.dims.map(dim => dim.name).join();
+      choice = same ? last.choice : { dims: [space.first[0], space.first[1] ?? null], others: {} };
       if (spaces.length > 1) {
         const which = chooser("calls of", controls, spaces.map((each, index) => [index, each.name]), spaces.indexOf(space));
         which.addEventListener("change", () => { space = spaces[which.value]; begin(); });
@@ -343,16 +350,23 @@
   const seen = new IntersectionObserver(entries => entries.forEach(each => {
     if (each.isIntersecting) { seen.unobserve(each.target); picture(each.target); }
   }), { rootMargin: "600px" });
-  document.querySelectorAll("figure.shapes").forEach((figure, index) => index < 4 ? picture(figure) : seen.observe(figure));
+  const begin = () => {
+    document.querySelectorAll("figure.shapes").forEach((figure, index) => index < 4 ? picture(figure) : seen.observe(figure));
+    find();
+  };
   window.addEventListener("beforeprint", () => document.querySelectorAll("figure.shapes").forEach(figure => {
     if (!figure.querySelector("svg")) picture(figure);
   }));
 
-  // The contents: those whose name has what was typed; links open what they lead into.
-  const filter = document.querySelector("#filter");
-  if (filter) filter.addEventListener("input", () => {
-    const wanted = filter.value.toLowerCase();
-    document.querySelectorAll("nav li[data-name]").forEach(item => { item.hidden = !item.dataset.name.includes(wanted); });
+  // The list of functions: those whose name has what was typed; links open what they lead into.
+  let wanted = "";
+  const find = () => {
+    const field = document.querySelector("#filter");
+    if (field) field.value = wanted;
+    document.querySelectorAll("nav li[data-name]").forEach(item => { item.hidden = !item.dataset.name.includes(wanted.toLowerCase()); });
+  };
+  document.addEventListener("input", event => {
+    if (event.target.id === "filter") { wanted = event.target.value; find(); }
   });
   const open = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -360,5 +374,7 @@
     if (target) target.scrollIntoView();
   };
   window.addEventListener("hashchange", open);
+  document.addEventListener("contents", begin);  // they were made anew
+  begin();
   open();
 })();

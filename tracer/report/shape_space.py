@@ -1,76 +1,21 @@
 """The data for the picture of a function's shapes: the region of each entry, and the calls.
 
-The page's script draws it (`shape_space.js`). Expressions become nested lists of the operators that the script knows. Conditions
-with others (strides, functions of floats) are left out and counted.
+The page's script draws it (`shape_space.js`). Conditions that it cannot evaluate (functions of floats) are left out and counted;
+what is said of strides is left out.
 """
 
 from __future__ import annotations
 
-import ast
-import re
+import contextlib
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from tracer.report.axes import Axes, short
+from tracer.report.expressions import Unknown, expression, is_trivial, labels_of
 from tracer.report.findings import Entry, Function, Part, Sizes
 
 MOST_POINTS = 1500  # different calls in one picture; the most frequent ones
-_BINARY: dict[type, str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-}  # fmt: skip
-_COMPARE: dict[type, str] = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-_CALLS = ("max", "min", "abs")
-_LOCAL = re.compile(r"L\['(?:kwargs'\]\[')?(\w+)'\]")
-_SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
-
-
-class Unknown(ValueError):
-    """An expression that the script cannot evaluate."""
-
-
-def expression(template: str, labels: list[str]) -> Any:
-    """`"{0} % 8 == 0"` with its labels, as `["cmp", ["=="], [["%", ["v", label], 8], 0]]`."""
-    text = template
-    for index in range(len(labels)):
-        text = text.replace(f"{{{index}}}", f"_{index}")
-    try:
-        return _tree(ast.parse(text.strip(), mode="eval").body, {f"_{index}": label for index, label in enumerate(labels)})
-    except (SyntaxError, RecursionError) as error:
-        raise Unknown(str(error)) from None
-
-
-def _tree(node: ast.expr, names: dict[str, str]) -> Any:
-    def inner(part: ast.expr) -> Any:
-        return _tree(part, names)
-
-    match node:
-        case ast.Constant(value=bool() | int() as value):
-            return int(value)
-        case ast.Name(id=name) if name in names:
-            return ["v", names[name]]
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return [_BINARY[type(op)], inner(left), inner(right)]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return ["-", 0, inner(operand)]
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return ["not", inner(operand)]
-        case ast.BoolOp(op=op, values=values):
-            return ["and" if isinstance(op, ast.And) else "or", *map(inner, values)]
-        case ast.Compare(left=left, ops=ops, comparators=rest) if all(type(op) in _COMPARE for op in ops):
-            return ["cmp", [_COMPARE[type(op)] for op in ops], [inner(left), *map(inner, rest)]]
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            return ["if", inner(test), inner(body), inner(orelse)]
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
-            return [name, *map(inner, args)]
-    raise Unknown(ast.unparse(node))
-
-
-def _labels(tree: Any) -> set[str]:
-    if not isinstance(tree, list):
-        return set()
-    if tree[0] == "v":
-        return {tree[1]}
-    return set().union(*map(_labels, tree[2] if tree[0] == "cmp" else tree[1:]))
 
 
 def picture(function: Function) -> dict[str, Any] | None:
@@ -86,12 +31,14 @@ def picture(function: Function) -> dict[str, Any] | None:
 
 def _space(part: Part, group: tuple[int, int]) -> dict[str, Any] | None:
     entries = [entry for entry in part.entries if entry.group == group and (entry.evicted is None or entry.served)]
-    missed = part.missed.get(group, Counter())
-    calls: Counter[tuple[Sizes, int]] = Counter({(sizes, 0): count for sizes, count in missed.items()})
+    axes = part.function.axes_of(group)
+    calls: Counter[tuple[Sizes, int]] = Counter()
+    for sizes, count in part.missed.get(group, Counter()).items():
+        calls[axes.sizes(sizes), 0] += count
     for entry in entries:
         for sizes, count in entry.served.items():
-            calls[sizes, entry.number] += count
-    regions = [_region(entry) for entry in entries]
+            calls[axes.sizes(sizes), entry.number] += count
+    regions = [_region(entry, axes) for entry in entries]
     dims = _dims(regions, calls)
     if not dims or not entries:
         return None
@@ -109,7 +56,7 @@ def _space(part: Part, group: tuple[int, int]) -> dict[str, Any] | None:
     }
 
 
-def _region(entry: Entry) -> dict[str, Any]:
+def _region(entry: Entry, axes: Axes) -> dict[str, Any]:
     shape_region = entry.record.get("region_of_shapes", {})
     conditions, unknown = [], 0
     for line in shape_region.get("lines", ()):
@@ -118,14 +65,14 @@ def _region(entry: Entry) -> dict[str, Any]:
         except Unknown:
             unknown += 1
     conditions += [["cmp", ["=="], [["v", label], size]] for label, size in shape_region.get("fixed", {}).items()]
-    kept = [tree for tree in conditions if not any(_is_layout(label) for label in _labels(tree))]
+    named = [axes.tree(tree) for tree in conditions if not any(map(_is_layout, labels_of(tree)))]
     return {
         "number": entry.number,
         "anchor": entry.anchor,
         "kind": entry.kind,
         "hits": entry.served.total(),
         "text": words(entry),
-        "conditions": kept,
+        "conditions": [tree for tree in named if not is_trivial(tree)],
         "ranks": shape_region.get("ranks", {}),
         "unknown": unknown,
     }
@@ -137,22 +84,24 @@ def _is_layout(label: str) -> bool:
 
 def words(entry: Entry) -> str:
     """The conditions of an entry on sizes, but not on strides, in a line."""
+    axes = entry.part.function.axes_of(entry.group)
     shape_region = entry.record.get("region_of_shapes", {})
-    lines = [short(_filled(line)) for line in shape_region.get("lines", ()) if not any(map(_is_layout, line["labels"]))]
-    fixed = [f"{short(label)} == {size}" for label, size in shape_region.get("fixed", {}).items()]
-    return ", ".join([*lines, *fixed]) or "any size"
+    told = [(line["template"], line["labels"]) for line in shape_region.get("lines", ())]
+    fixed = shape_region.get("fixed", {}).items()
+    told += [(f"{{0}} == {size}", [label]) for label, size in fixed if not axes.follows(label)]
+    lines = [_filled(template, labels, axes) for template, labels in told if not any(map(_is_layout, labels))]
+    return ", ".join(dict.fromkeys(filter(None, lines))) or "any size"
 
 
-def _filled(line: dict[str, Any]) -> str:
-    text: str = line["template"]
-    for index, label in enumerate(line["labels"]):
-        text = text.replace(f"{{{index}}}", label)
+def _filled(template: str, labels: list[str], axes: Axes) -> str:
+    """A condition as text; empty where it only says that two labels are what was declared of them."""
+    with contextlib.suppress(Unknown):
+        if is_trivial(axes.tree(expression(template, labels))):
+            return ""
+    text = template
+    for index, label in enumerate(labels):
+        text = text.replace(f"{{{index}}}", axes.text(label))
     return text
-
-
-def short(text: str) -> str:
-    """`L['x'].size()[0]` as `x.size(0)`."""
-    return _SIZE.sub(r".\1(\2)", _LOCAL.sub(r"\1", text))
 
 
 def _dims(regions: list[dict[str, Any]], calls: Iterable[tuple[Sizes, int]]) -> list[list[str]]:
@@ -162,9 +111,9 @@ def _dims(regions: list[dict[str, Any]], calls: Iterable[tuple[Sizes, int]]) -> 
     tied: dict[tuple[Any, ...], list[str]] = {}
     for label in labels:
         column = tuple([row.get(label) for row in rows])
-        varies = len(set(column)) > 1
+        varies = len(set(column)) > 1 and label.startswith("L[")  # what was declared keeps its name
         tied.setdefault(column if varies else (label,), []).append(label)
-    used = set().union(*[_labels(tree) for region in regions for tree in region["conditions"]]) if regions else set()
+    used = set().union(*[labels_of(tree) for region in regions for tree in region["conditions"]]) if regions else set()
     return [group for group in tied.values() if len({row.get(group[0]) for row in rows}) > 1 or used.intersection(group)]
 
 
@@ -178,13 +127,13 @@ def _dims_to_show_first(dims: list[list[str]], calls: Iterable[tuple[Sizes, int]
     """The two dims to show first: those with the most values, sizes before plain ints."""
     rows = [dict(sizes) for sizes, _ in calls]
     mentions: Counter[str] = Counter(
-        label for region in regions for label in set().union(set(), *map(_labels, region["conditions"]))
+        label for region in regions for label in set().union(set(), *map(labels_of, region["conditions"]))
     )
 
     def rank(index: int) -> tuple[Any, ...]:
         tied = dims[index]
         values = len({row.get(tied[0]) for row in rows})
-        return values > 1, ".size()[" in tied[0], max(mentions[label] for label in tied), values
+        return values > 1, ".size()[" in tied[0] or not tied[0].startswith("L["), max(mentions[label] for label in tied), values
 
     ranked = sorted(range(len(dims)), key=rank, reverse=True)[:2]
     return sorted(index for index in ranked if rank(index)[0]) or sorted(ranked)[:1]
@@ -205,7 +154,7 @@ def _value(tied: list[str], sizes: dict[str, int]) -> int | None:
 
 def _numbered(region: dict[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
     """The region with numbers of dims in place of labels. Conditions on labels that are in no dim are left out and counted."""
-    conditions = [tree for tree in region["conditions"] if _labels(tree) <= numbers.keys()]
+    conditions = [tree for tree in region["conditions"] if labels_of(tree) <= numbers.keys()]
     unknown = region["unknown"] + len(region["conditions"]) - len(conditions)
     return {**region, "unknown": unknown, "conditions": [_renamed(tree, numbers) for tree in conditions]}
 

@@ -6,6 +6,7 @@ kept alive. What cannot be made again is `NOT_KEPT`.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -148,13 +149,13 @@ class _Reading:
         if is_guardable_constant(value):
             return value
         if cls is list or cls is tuple or (issubclass(cls, tuple) and hasattr(cls, "_fields")):
-            make = cls if cls is list or cls is tuple else lambda items: tuple.__new__(cls, items)
+            make = cls if cls is list or cls is tuple else functools.partial(tuple.__new__, cls)
             return _Container(make, cls, None, self._items(value, depth))
         if cls is dict:
             keys = tuple(value)
             if not all(map(is_guardable_constant, keys)):
                 return NOT_KEPT
-            return _Container(lambda items: dict(zip(keys, items)), cls, keys, self._items(value.values(), depth))
+            return _Container(functools.partial(_dict_of, keys), cls, keys, self._items(value.values(), depth))
         try:
             return _Object(id(value), weakref.ref(value))
         except TypeError:
@@ -176,6 +177,10 @@ class _Reading:
         self.left, room = self.left - count, self.left
         kept = [self.read(item, depth + 1) for item, _ in zip(values, range(room))]
         return (*kept, *(NOT_KEPT,) * (count - len(kept)))
+
+
+def _dict_of(keys: tuple[Any, ...], items: Iterable[Any]) -> dict[Any, Any]:
+    return dict(zip(keys, items))
 
 
 def _value_again(value: Any, made: dict[int, Any]) -> Any:

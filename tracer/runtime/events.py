@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C, metrics
+from tracer.errors import UserError
 from tracer.guards.reading import argument_slots
 from tracer.metrics import Event, Input
 from tracer.runtime import stances
@@ -105,6 +106,7 @@ def tell_miss(region: RegionState, function: types.FunctionType, args: tuple[Any
         reason=missed.reason,
         policy=policy,
         args=args,
+        missed=missed,
     )
 
 
@@ -124,6 +126,8 @@ def tell(
     """Calls the callbacks. `args`: the argument slots of the call in question. `about`: objects for callbacks of the tracer."""
     code = function.__code__
     about.update(state=region, code=code)
+    if kind == "compile" and args is not None:
+        about["axes"] = _axes(region, function, args)
     if entry is not None:
         about["entry"] = entry
     metrics.notify(
@@ -142,10 +146,26 @@ def tell(
     )
 
 
+def _axes(region: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> dict[str, str]:
+    """Name that guards have for a size -> what was declared of it: `L['x'].size()[0]` -> `B`."""
+    try:
+        declared = region.declared_shapes(function, args)
+    except UserError:  # the call is outside of what was declared meanwhile
+        return {}
+    return {} if declared is None else declared.domain.named_places()
+
+
 def tell_of_entry(region: RegionState, kind: str, entry: _C.Entry, detail: str, *, reason: str = "") -> None:
     """As `tell`, of an entry whose function is not at hand."""
     about = {"state": region, "code": entry.guarded_code.manager.code, "entry": entry}
     metrics.notify(Event(kind, region.name, entry.qualname, detail, 0.0, about, reason=reason, entry=_graph_name(entry)))
+
+
+def tell_of_region(region: RegionState, kind: str, detail: Any, *, reason: str = "", policy: str = "", **about: Any) -> None:
+    """As `tell`, of all that a region has."""
+    if metrics.listeners:
+        about["state"] = region
+        metrics.notify(Event(kind, region.name, region.name, detail, 0.0, about, reason=reason, policy=policy))
 
 
 def _graph_name(entry: _C.Entry | None) -> str:

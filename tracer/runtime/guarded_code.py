@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import types
 import weakref
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 from tracer import _C, metrics
@@ -35,6 +35,7 @@ class GuardedCode:
     shapes: Any = None  # shapes.regions.ShapeRecord: the shape guards, and the source of each symbol
     broken: bool = False  # the graph ends in a break, and resume functions run the rest of the frame
     reason: str = ""  # of that break
+    described: Any = None  # codegen.handover.Break or Return: where what it hands over, or returns, comes from
     pinned: bool = False  # never evicted for lack of capacity
     direct: tuple[tuple[int, ...], types.CodeType] | None = None  # graph inputs and original code, for Entry(direct=...)
     outputs: Any = None  # the sizes of each tensor that the graph returns, of a loaded graph, whose nodes have no fake values
@@ -137,14 +138,18 @@ def attach_guarded_code(state: RegionState, entry: _C.Entry, guarded: GuardedCod
     """Gives an entry its guarded code. The entry is invalidated when an object that it guards dies; the next recompile reports
     which. Neither keeps the other alive."""
     entry.guarded_code = guarded
+    if metrics.watch is not None:
+        entry.time_runs()
     dead_objects = state.state_of(guarded.manager.code, entry.globals).dead_objects
-    on_death = functools.partial(_invalidate, weakref.ref(entry), dead_objects)  # needs no globals when Python shuts down
+    on_death = functools.partial(_invalidate, weakref.ref(entry), dead_objects, state.stats)  # no globals: Python may shut down
     guarded.manager.when_invalid(on_death)
     return entry
 
 
-def _invalidate(reference: weakref.ref[_C.Entry], dead_objects: deque[str]) -> None:
+def _invalidate(reference: weakref.ref[_C.Entry], dead_objects: deque[str], stats: Counter[str]) -> None:
     entry = reference()
     if entry is not None:
+        if entry.valid:
+            stats["hits of removed entries"] += entry.hits
         entry.valid = False
         dead_objects.append(entry.guarded_code.manager.died)

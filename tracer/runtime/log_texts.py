@@ -199,6 +199,8 @@ def graph_break(error: Unsupported) -> str:
     where = f" in user code at {error.where.filename}:{error.where.lineno}" if error.where is not None else ""
     lines = [f"Graph break{where}", f"Reason: {error.message} [{error.id}]", f"Explanation: {error.reason.explanation}"]
     lines += [f"  {name}: {value}" for name, value in error.details.items() if value is not None]
+    if error.assumption:
+        lines.append(f"Assumption: {error.assumption}")
     lines.append(f"Hint: {error.hint}")
     if error.user_stack:
         lines.append("User code traceback:\n" + stack_text(error.user_stack))

@@ -112,6 +112,10 @@ class MissedCall:
         except errors.UserError as error:
             return "", error
 
+    def cause(self) -> tuple[Any, ...]:
+        """Hashable; calls with the same one miss for the same reason, as long as entries and declarations stay."""
+        return self.name, self.is_first, self.call.key(), self.thread
+
     # -- whole -------------------------------------------------------------------------------------------------------
 
     def explain(self) -> str:
@@ -133,6 +137,14 @@ class MissedCall:
                     region.explanations.keep(cause, entries, text)
         return text
 
+    def failures(self) -> list[GuardFailure]:
+        """The guard that fails in each entry (of the eight last used), and what has died. Empty if the function is gone."""
+        found = self.found()
+        if found is None:
+            return []
+        with self.thread.entered():
+            return _failures(found[0], found[1], self.call.slots(), found[2])
+
     def near(self, region: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> str:
         """The nearest call that is covered, in words, where that is known."""
         return ""
@@ -143,11 +155,7 @@ class MissedCall:
         where, violation = self._place(region, function, args)
         if violation is not None:
             return f"{self.title()}: {violation}"
-        failures: list[GuardFailure] = list(map(gone, region.frame_state(function).dead_objects))
-        for entry in entries[:MOST_EXPLAINED]:
-            failure = _failure_of(entry, args, function)
-            if failure is not None:
-                failures.append(failure)
+        failures = _failures(region, function, args, entries)
         lines = [f"    {line}" for failure in failures for line in log_texts.failure(failure)]
         if len(entries) > MOST_EXPLAINED:
             lines.append(f"    and {len(entries) - MOST_EXPLAINED} entries more")
@@ -155,6 +163,13 @@ class MissedCall:
         return "\n".join(
             [f"{self.title()}{where}{self.near(region, function, args)}. Guards that fail:{'' if lines else none}", *lines]
         )
+
+
+def _failures(
+    region: RegionState, function: types.FunctionType, args: tuple[Any, ...], entries: list[_C.Entry]
+) -> list[GuardFailure]:
+    found = [_failure_of(entry, args, function) for entry in entries[:MOST_EXPLAINED]]
+    return [*map(gone, region.frame_state(function).dead_objects), *(each for each in found if each is not None)]
 
 
 def _failure_of(entry: _C.Entry, args: tuple[Any, ...], function: types.FunctionType) -> GuardFailure | None:

@@ -80,13 +80,19 @@ class RegionState:
         if self.compiler_fn.needs_real_inputs:
             self.dynamic = False
         self.miss_handler: MissHandler | None = None  # called instead of tracing; see `seal`
+        self.ahead: dict[int, Declared] = {}  # id of the arguments of a resume function that no call has made -> their sizes
         self.coverage: Any = None  # the last result of `tracer.coverage` or `tracer.precompile`
+        self.loaded_variants: list[
+            Any
+        ] = []  # (name, spec, example) of each kind of call that a file of entries was certified for
         self.stats: Counter[str] = Counter()  # event -> how often it happened
         self.explanations = Explanations()  # of calls that missed
-        self.compile_seconds = 0.0
+        self.compile_seconds = 0.0  # of all traces, also of those that made no entry
+        self.compiles = metrics.Histogram()  # of the seconds that each entry took
         self.frame_states = IdentityMap()  # code -> {id of its globals: FrameState}
         self.roots = IdentityMap()  # code of decorated functions and of resume functions: traced wherever it is defined
         self.resume_codes = IdentityMap()  # the part of `roots` that belongs to resume functions
+        self.returning_codes = IdentityMap()  # the part of those whose result a resume function of an outer frame gets
         # (id of code, id of globals) -> dispatcher. The dispatcher keeps both alive, and the entry that calls it keeps it alive.
         self.resumes: weakref.WeakValueDictionary[tuple[int, int], _C.Dispatcher] = weakref.WeakValueDictionary()
         self.left_to_cpython = IdentityMap()  # code of resume functions that CPython runs
@@ -96,14 +102,20 @@ class RegionState:
     def entries(self) -> list[_C.Entry]:
         return self.region.entries()
 
+    def hits(self) -> int:
+        """How many calls entries have served, also entries that are gone."""
+        return sum(entry.hits for entry in self.entries() if entry.valid) + self.stats["hits of removed entries"]
+
     def reset(self) -> None:
-        """Forgets every entry and every size that was seen."""
+        """Forgets every entry and every size that was seen. What was counted stays."""
+        self.stats["hits of removed entries"] += sum(entry.hits for entry in self.entries() if entry.valid)
         self.region.clear()
         self.frame_states.clear()
         self.resumes.clear()
         self.left_to_cpython.clear()
         self.explanations.clear()
         self.coverage = None
+        self.loaded_variants = []
 
     def add_root(self, code: types.CodeType) -> None:
         self.roots.set(code)
@@ -260,6 +272,7 @@ class RegionState:
             self.compile_seconds += seconds
             counters["frames"]["ok"] += entry is not _C.SKIP
             if entry is not _C.SKIP:
+                self.compiles.note(seconds)
                 self.record_event("compile", function, "an entry was made", seconds=seconds, entry=entry, args=args)
             return entry
         except errors.LeftToCPython as given_up:
@@ -280,16 +293,25 @@ class RegionState:
             "capture_dynamic_output_shape_ops": config.capture_dynamic_output_shape_ops or self.shapes is not None,
         }
 
-    def compile_entry_ahead(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
-        """As `compile_entry`, for a call that is not being made. The entry is not installed."""
-        return _outside_dynamo(self.compile_entry)(function, args)
+    def compile_entry_ahead(self, function: types.FunctionType, args: tuple[Any, ...], sizes: Declared | None = None) -> Any:
+        """As `compile_entry`, for a call that is not being made. The entry is not installed. `sizes`: those of a call of a resume
+        function."""
+        if sizes is not None:
+            self.ahead[id(args)] = sizes
+        try:
+            return _outside_dynamo(self.compile_entry)(function, args)
+        finally:
+            self.ahead.pop(id(args), None)
 
     def trace_in_background(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
         """As `trace`, for a thread that traces while others run the program."""
         return _outside_dynamo(self.trace)(function, args, concurrent=True)
 
     def declared_shapes(self, function: types.FunctionType, args: tuple[Any, ...]) -> Declared | None:
-        """What the user declared of the sizes of this call, if it is a call of the decorated function itself."""
+        """What the user declared of the sizes of this call, if it is a call of the decorated function itself. Of a call of a
+        resume function that is compiled ahead, what follows from that."""
+        if id(args) in self.ahead:
+            return self.ahead[id(args)]
         code = function.__code__
         if self.shapes is None or code not in self.roots or code in self.resume_codes:
             return None
@@ -298,8 +320,13 @@ class RegionState:
     def limit(self) -> int:
         return config.recompile_limit if self.recompile_limit is None else self.recompile_limit
 
-    def make_resume(self, code: types.CodeType, globals_: dict[str, Any], runs_in_cpython: bool = False) -> _C.Dispatcher:
-        """The dispatcher of a resume function. `runs_in_cpython`: the function itself is not traced, but what it calls is."""
+    def make_resume(
+        self, code: types.CodeType, globals_: dict[str, Any], runs_in_cpython: bool = False, returns: bool = False
+    ) -> _C.Dispatcher:
+        """The dispatcher of a resume function. `runs_in_cpython`: the function itself is not traced, but what it calls is.
+        `returns`: a resume function of an outer frame gets its result."""
+        if returns:
+            self.returning_codes.set(code)
         if runs_in_cpython:
             self.left_to_cpython.set(code)
         known = self.resumes.get((id(code), id(globals_)))

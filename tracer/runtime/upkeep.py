@@ -47,7 +47,8 @@ log = logging.getLogger("tracer")
 
 
 class Eviction(NamedTuple):
-    """An entry that was removed. `reason`: "covered" by another entry, "merged" with another entry, or "capacity"."""
+    """An entry that was removed. `reason`: "covered" by another entry, "merged" with another entry, "capacity", or
+    "undescribed": made before shapes were declared, with a graph break."""
 
     function: str
     reason: str
@@ -108,7 +109,7 @@ def evict(region: RegionState, entry: _C.Entry, reason: str) -> None:
     entry.valid = False
     eviction = Eviction(entry.qualname, reason, entry.guarded_code.guards_text, entry.hits)
     region.stats["evict"] += 1
-    region.stats["hits of evicted entries"] += entry.hits
+    region.stats["hits of removed entries"] += entry.hits
     logs.emit("evictions", lambda: f"{_eviction_line(eviction)}. Its guards:\n{eviction.guards}")
     if metrics.listeners:
         events.tell_of_entry(region, "evict", entry, _eviction_line(eviction), reason=reason)
@@ -124,6 +125,7 @@ def _eviction_line(eviction: Eviction) -> str:
         "covered": "another entry with the same graph serves all that it served",
         "merged": "it was merged with another entry with the same graph",
         "capacity": "the capacity is used up, and it was used last longest ago",
+        "undescribed": "it was made before shapes were declared, and another one says what it hands over at its graph break",
     }[eviction.reason]
     return f"evicted an entry of {eviction.function} with {eviction.hits} hits: {why}"
 

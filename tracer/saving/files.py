@@ -6,12 +6,14 @@ It is code: whoever can write the file decides what the process that loads it ru
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import functools
 import hashlib
 import json
 import logging
 import os
+import pickle
 import platform
 import sys
 from collections.abc import Mapping
@@ -29,9 +31,10 @@ from tracer.runtime.tracing_lock import TRACING
 from tracer.saving.entries import check_readable, load_entry, save_entry
 from tracer.saving.fingerprints import Differs, Refused, digest, name_with_place
 from tracer.serving.target import Target, target_of
+from tracer.serving.variants import known_variants
 from tracer.whole_files import write_whole
 
-FORMAT = 3
+FORMAT = 4
 MAGIC = b"shapetracer entries\n"
 _WITHOUT_EFFECT_ON_TRACES = frozenset({  # settings
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
@@ -100,6 +103,7 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
             log.debug("an entry of %s cannot be saved", entry.qualname, exc_info=True)
             refused.append(f"{entry.qualname}: it cannot be written ({type(error).__name__}: {error})")
     header = _header(target) | {"entries": [{"bytes": len(part), "sha256": hashlib.sha256(part).hexdigest()} for part in parts]}
+    header["variants"] = _variants(target)
     write_whole(path, MAGIC + json.dumps(header).encode() + b"\n" + b"".join(parts))
     return Saving(len(parts), tuple(refused))
 
@@ -123,6 +127,10 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
     if reason is not None:
         return _reported(Loading(0, (reason,) * max(1, len(parts) + len(damage))), target)
     made, refused = [], list(damage)
+    try:
+        target.state.loaded_variants = pickle.loads(base64.b64decode(header["variants"]))
+    except Exception as error:
+        refused.append(f"the calls that it is for cannot be read ({type(error).__name__}: {error})")
     for part in parts:
         try:
             made.append(load_entry(part, target))
@@ -142,6 +150,19 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
                 upkeep.retire_and_evict(state, function, entry, there)
     metrics.counters["saving"]["loaded"] += len(new)
     return _reported(Loading(len(new), tuple(refused), len(made) - len(new)), target)
+
+
+def _variants(target: Target) -> str:
+    """The kinds of calls that are known: name, spec with its modes, and the metadata of an example. One that holds objects of the
+    program is left out, and `tracer.coverage` has to be asked with an example."""
+    found = []
+    for each in known_variants(target.state.coverage):
+        try:
+            found.append(pickle.dumps((each.name, each.spec, each.example)))
+        except Exception:
+            log.debug("a variant of %s cannot be saved", target.state.name, exc_info=True)
+            return base64.b64encode(pickle.dumps([])).decode()
+    return base64.b64encode(pickle.dumps(list(map(pickle.loads, found)))).decode()
 
 
 def _reported(result: Loading, target: Target) -> Loading:
@@ -183,7 +204,7 @@ def _parse_header(line: bytes) -> dict[str, Any] | None:
             return {"format": header["format"], "entries": []}
         entries = [(int(entry["bytes"]), str(entry["sha256"])) for entry in header["entries"]]
         whole = all(isinstance(header[name], dict) for name in ("versions", "settings")) and min(entries, default=(0,))[0] >= 0
-        texts = {name: str(header[name]) for name in ("backend", "function", "code")}
+        texts = {name: str(header[name]) for name in ("backend", "function", "code", "variants")}
         return {**header, **texts, "entries": entries} if whole else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -11,6 +11,7 @@ import bisect
 import dataclasses
 import functools
 import itertools
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -86,6 +87,42 @@ class BucketPlan:
             f"those of that size or more otherwise",
             hint="put it into the histogram, so that a bucket is planned for it.",
         )
+
+    # -- for engines ---------------------------------------------------------------------------------------------------
+
+    def capture_sizes(self) -> list[int]:
+        """The sizes to capture CUDA graphs for, in order, for a server that pads each batch to the next of them.
+
+        Raises UserError if that is not what `bucket_for` says, for a size up to the largest: where the program treats it
+        otherwise than the next bucket, or its bucket is a larger one.
+        """
+        known = [size for size in self.behavior.variable.values() if size <= self.buckets[-1]]
+        for size in reversed(known):
+            following = self.buckets[bisect.bisect_left(self.buckets, size)]
+            if not self.behavior.alike(self.behavior.at(following), self.behavior.at(size)):
+                raise UserError(
+                    f"{self.size} = {size} would be padded to the next bucket, {following}, which the program treats otherwise",
+                    hint=f"put {size} into the histogram, and allow a bucket more.",
+                )
+        return list(self.buckets)
+
+    def settings(self, engine: str) -> dict[str, Any]:
+        """The plan as keyword arguments of `vllm.LLM` (engine "vllm") or `sglang.Engine` ("sglang"). The size counts what these
+        capture by: requests of one token each."""
+        sizes = self.capture_sizes()
+        if engine == "vllm":
+            return {"compilation_config": {"cudagraph_capture_sizes": sizes}}
+        if engine == "sglang":
+            return {"cuda_graph_bs": sizes, "cuda_graph_max_bs": sizes[-1]}
+        raise UserError(f"{engine!r} is no engine that settings are known of", hint='"vllm" and "sglang" are.')
+
+    def arguments(self, engine: str) -> list[str]:
+        """The same for the command line, of `vllm serve` or `python -m sglang.launch_server`."""
+        found: list[str] = []
+        for name, value in self.settings(engine).items():
+            each = value if isinstance(value, list) else [json.dumps(value)]
+            found += [f"--{name.replace('_', '-')}", *map(str, each)]
+        return found
 
     @property
     def share(self) -> float:

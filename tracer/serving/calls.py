@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import sympy
 import torch
@@ -22,6 +22,7 @@ from tracer.guards.reading import argument_slots
 from tracer.runtime.argument_paths import Attribute, Path, path_from_slot, path_text, replaced_at
 from tracer.runtime.shape_spec import Declared, DeclaredTensor, ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice
+from tracer.sources.base import Source
 
 LARGEST = 1 << 32  # bytes; the largest tensor that is made only to run a check function
 
@@ -37,6 +38,7 @@ class Layout:
     tensor: DeclaredTensor
     sizes: tuple[Any, ...]
     strides: tuple[Any, ...]
+    offset: Any = sympy.Integer(0)  # in its storage
 
     def new(self, point: Point) -> torch.Tensor:
         """A tensor like that of the example, with the sizes at a point."""
@@ -44,7 +46,9 @@ class Layout:
         sizes = [int(evaluate(size, point)) for size in self.sizes]
         strides = [int(evaluate(stride, point)) for stride in self.strides]
         try:
-            return torch.empty_strided(sizes, strides, dtype=like.dtype, device=like.device, requires_grad=like.requires_grad)
+            with torch.inference_mode(like.is_inference()):
+                about = {"dtype": like.dtype, "device": like.device}
+                return torch.empty_strided(sizes, strides, requires_grad=like.requires_grad, **about)
         except RuntimeError as error:
             raise TooLarge(f"there is no {path_text(self.tensor.path)} of shape {sizes} here: {error}") from None
 
@@ -53,6 +57,31 @@ class Layout:
         for size, stride in zip(self.sizes, self.strides):
             reach += (int(evaluate(size, point)) - 1) * int(evaluate(stride, point))
         return max(0, reach) * int(self.tensor.value.element_size())
+
+
+class Family(Protocol):
+    """Calls of one function that differ in sizes only, each named by a point of a domain: `Calls`, and `HandedCalls` of a resume
+    function."""
+
+    @property
+    def function(self) -> Any: ...
+    @property
+    def slots(self) -> tuple[Any, ...]:
+        """The arguments of one of them."""
+
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def example(self) -> Point: ...
+    @property
+    def layouts(self) -> Mapping[Any, Layout]: ...
+    @property
+    def ints(self) -> Mapping[Source, Any]: ...
+    @property
+    def copies_objects(self) -> bool: ...
+    def at(self, point: Point) -> tuple[Any, ...]: ...
+    def positional(self, point: Point | None = None) -> tuple[Any, ...]: ...
+    def is_small(self, point: Point) -> bool: ...
 
 
 class Calls:

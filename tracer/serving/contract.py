@@ -26,7 +26,7 @@ from tracer.runtime.shape_spec import ShapeSpec
 from tracer.serving.call_facts import same_variant
 from tracer.serving.contract_changes import KINDS, Change, Comparison
 from tracer.serving.contract_records import Record
-from tracer.serving.coverage import Coverage
+from tracer.serving.coverage_result import Coverage
 from tracer.serving.regions import Served
 from tracer.serving.variants import Certificate, known_variants
 from tracer.whole_files import write_whole
@@ -200,6 +200,16 @@ def _record(coverage: Coverage) -> dict[str, Any]:
             "strides": sorted(domain.strides),
             "smtlib": solver.smtlib(domain.conditions()),
         },
+        "breaks": [
+            {
+                "in": of.function.partition(".<resume")[0],
+                "line": "" if of.location is None else of.location.source_line(),
+                "at": of.where,
+                "regions": [each.region.text(of.domain) for each in of.entries],
+            }
+            for of in coverage.behind
+        ],
+        "not_covered": list(coverage.not_covered),
         "regions": sorted((_region_record(each, domain) for each in coverage.covering), key=lambda region: str(region["text"])),
     }
 
@@ -214,13 +224,14 @@ def _region_record(each: Served, domain: Domain) -> dict[str, Any]:
             place = f"{os.path.basename(where.filename)}:{where.lineno}"
             guard |= {"line": where.source_line(), "at": place, "in": where.function}
         guards.append(guard)
+    ends_elsewhere = each.kind == "broken" or each.entry.guarded_code.graph is None
     return {
         "kind": each.kind,
         "text": each.region.text(domain),
         "guards": guards,
         "rows": _row_verdicts(each, domain),
-        "outputs": [list(map(show, sizes)) for sizes in each.outputs],
-        "kinds": [] if each.entry.guarded_code.graph is None else kinds_of_outputs(each.entry.guarded_code.graph),
+        "outputs": [] if ends_elsewhere else [list(map(show, sizes)) for sizes in each.outputs],
+        "kinds": [] if ends_elsewhere else kinds_of_outputs(each.entry.guarded_code.graph),
         "smtlib": solver.smtlib([*domain.conditions(), *(condition.expr for condition in conditions)]),
     }
 

@@ -28,6 +28,7 @@ KINDS = {
     "gradients": "which inputs require gradients",
     "modes": "grad mode, inference mode, autocast, training and the like",
     "outputs": "number, sizes, dtypes, devices and layouts of the outputs",
+    "breaks": "lines at which graphs break, in calls that are served, and what is not covered behind them",
     "regions": "which shapes are served by one entry",
     "rows": "along which sizes rows are independent",
     "certificate": "whether it is proved that all shapes are served",
@@ -65,6 +66,7 @@ class Comparison:
         arguments = {_with_root(path, renamed): fact for path, fact in new.call["arguments"].items()}
         self._compare_modes(old.call["modes"], new.call["modes"])
         self._compare_certificates(old, new)
+        self._compare_breaks(old, new)
         self._compare_arguments(old.call["arguments"], arguments)
         before, after = old.domain(), _with_old_places(new.domain(), renamed)
         regions = [[region.formula for region in each.regions()] for each in self.records]
@@ -104,6 +106,18 @@ class Comparison:
     def _compare_certificates(self, old: Record, new: Record) -> None:
         if old.data.get("certified") and not new.data.get("certified"):
             self._add("certificate", "it was certified, and is not any more")
+
+    def _compare_breaks(self, old: Record, new: Record) -> None:
+        lines = [
+            dict.fromkeys(f"{each['line'] or each['at']} in {each['in']}" for each in record.data.get("breaks", ()))
+            for record in (old, new)
+        ]
+        for one, other, words in ((*lines, "is behind a break no more"), (*lines[::-1], "was behind no break, and is")):
+            for line in one:
+                if line not in other:
+                    self._add("breaks", f"what follows {line} {words}")
+        if len(old.data.get("not_covered", ())) < len(new.data.get("not_covered", ())):
+            self._add("breaks", f"not covered any more are {new.data['not_covered'][-1]}")
 
     def _compare_arguments(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         for path in dict.fromkeys([*old, *new]):

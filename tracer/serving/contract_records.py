@@ -40,7 +40,7 @@ class Record:
         return Domain(variables, places, relations, frozenset(of.get("ints", ())), frozenset(of.get("strides", ())))
 
     def spec(self) -> ShapeSpec:
-        """What another process declares that is to serve the same shapes."""
+        """What another process declares that is to serve the same shapes, in the same modes if the spec named any."""
         of = self.data["domain"]
         dims: dict[str, dict[int, str]] = {}
         strides: dict[str, list[str]] = {}
@@ -51,11 +51,11 @@ class Record:
             else:
                 dims.setdefault(path, {})[dim] = text
         sizes = {each["name"]: (each["min"], each["max"], each["multiple_of"]) for each in of["sizes"]}
-        return ShapeSpec(dims, of["relations"], strided=strides, **sizes)
+        return ShapeSpec(dims, of["relations"], strided=strides, modes=self.call["modes"].get("modes", ()), **sizes)
 
     def graph_regions(self) -> list[dict[str, Any]]:
-        """The data of the regions in which a graph runs."""
-        return [region for region in self.data["regions"] if region["kind"] == "graph"]
+        """The data of the regions in which a graph runs, if only to a break behind which all is covered."""
+        return [region for region in self.data["regions"] if region["kind"] != "python"]
 
     def regions(self) -> list[Region]:
         """The regions in which a graph runs."""

@@ -4,7 +4,6 @@ entry."""
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -12,118 +11,27 @@ from typing import Any
 
 from shapes import solver
 from shapes.domain import Domain, Point, point_text
-from shapes.regions import RETRY_FACTOR, Region, SearchResult, find_uncovered, nearest
+from shapes.regions import RETRY_FACTOR, SearchResult, find_uncovered
 from shapes.solver.problem import RLIMIT
 from tracer import _C, metrics
 from tracer.errors import CompileTimeout, InternalTracerError, UserError
-from tracer.runtime import upkeep
+from tracer.runtime import events, upkeep
+from tracer.runtime.call_metadata import CallMetadata
 from tracer.runtime.shape_spec import ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice, choice_of
 from tracer.runtime.thread_state import MODES
 from tracer.runtime.tracing_lock import TRACING
-from tracer.serving.call_facts import Facts, facts_of, same_variant
+from tracer.serving.behind import Follower, Make, NotFollowed, OutOfBudget
+from tracer.serving.budget import Budget, print_progress
+from tracer.serving.call_facts import facts_of, same_variant
 from tracer.serving.calls import Calls, TooLarge
-from tracer.serving.readiness import Probe, as_made_here, probes_of
-from tracer.serving.regions import UNKNOWN, Served, failing_guard, served
+from tracer.serving.coverage_result import Coverage
+from tracer.serving.readiness import as_made_here, probes_of
+from tracer.serving.regions import UNKNOWN, Served, covers, failing_guard, like_example, served
 from tracer.serving.target import Target, target_of
 from tracer.serving.variants import Certificate, Variant, known_variants, variants_of, with_variant
 
 CHECKED = 256  # number of sampled shapes for which a proof is compared with the check functions
-SHARE = 1000  # number of sampled shapes from which the covered share of a domain is estimated
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Coverage:
-    """Whether every shape of a domain has an entry. True in a condition only if that is proved.
-
-    `status`: "certified", proved; "uncovered", `witness` is a shape without an entry; "unknown", the solver cannot tell;
-    "budget", it ended before that was known; "broken", the graph breaks at `witness`; "refused", nothing can be traced there.
-    """
-
-    domain: Domain
-    status: str
-    entries: tuple[Served, ...]
-    witness: Point | None = None
-    reason: str = ""
-    seconds: float = 0.0
-    probes: tuple[Probe, ...] = ()  # of each entry, a call that it served when this was certified
-    name: str = ""  # of the variant, if there are several
-    facts: Facts = dataclasses.field(default_factory=dict)  # what all its calls have in common; see `call_facts`
-    spec: Any = None
-
-    @property
-    def certified(self) -> bool:
-        return self.status == "certified"
-
-    def __bool__(self) -> bool:
-        return self.certified
-
-    @property
-    def stands(self) -> bool:
-        """Whether all entries of this result are still valid."""
-        return all(each.entry.valid for each in self.covering) and all(each.entry.valid for each in self.probes)
-
-    @property
-    def modes(self) -> tuple[str, ...]:
-        """The modes of torch in which calls are served."""
-        return tuple(dict.fromkeys(probe.thread.text() for probe in self.probes))
-
-    @property
-    def covering(self) -> list[Served]:
-        """The entries that serve calls of the domain, in the order in which they were made."""
-        return list(filter(_covers, self.entries))
-
-    def regions(self) -> list[str]:
-        """What each of them serves, as text over the names of the domain."""
-        return [each.region.text(self.domain) for each in self.covering]
-
-    def share(self) -> float:
-        """The part of the domain that has an entry, from shapes chosen at random."""
-        points = list(self.domain.samples(SHARE))
-        covered = sum(any(each.region.check(point) for each in self.covering) for point in points)
-        return 1.0 if self.certified else covered / max(1, len(points))
-
-    def entry_at(self, **sizes: int) -> Served | None:
-        """The one that serves a shape, as `entry_at(B=4, S=128)`."""
-        point = {each.symbol: sizes[each.name] for each in self.domain.variables}
-        return next((each for each in self.covering if each.region.check(point)), None)
-
-    def covering_at(self, point: Point) -> list[Served]:
-        """Those of them that serve a shape."""
-        return [each for each in self.covering if each.entry.valid and each.region.check(point)]
-
-    def nearest(self, point: Point) -> Point | None:
-        """A shape that has an entry, as near to `point` as is found."""
-        return nearest(self.domain, [each.region for each in self.covering], point)
-
-    def of_domain(self, domain: Domain) -> Coverage | None:
-        """Itself, if it is about calls with these sizes at these places."""
-        return self if self.domain.variables == domain.variables and self.domain.places == domain.places else None
-
-    def __str__(self) -> str:
-        text = f"{self.domain}: {self.status}"
-        text += f" ({len(self.covering)} entries, {100 * self.share():.0f}% of the shapes, {self.seconds:.1f} s)"
-        if self.modes:
-            text += f", under {', '.join(self.modes)}"
-        if self.witness is not None:
-            text += f"\n  at {point_text(self.witness)}"
-        lines = [f"\n  {self.reason}"] if self.reason else []
-        for number, each in enumerate(self.covering):
-            kind = "" if each.kind == "graph" else f"  ({each.kind})"
-            lines.append(f"\n  {number}: {each.region.text(self.domain)}{kind}")
-            lines += [f"\n       {line}" for line in _guard_lines(each.region, self.domain)]
-        return text + "".join(lines)
-
-    __repr__ = __str__
-
-
-def _covers(each: Served) -> bool:
-    return each.refused is None and each.kind != "broken"
-
-
-def _guard_lines(region: Region, domain: Domain) -> list[str]:
-    places = [condition.where for condition in region.conditions_beyond(domain) if condition.where is not None]
-    return [where.with_code() for where in dict.fromkeys(places)]
 
 
 def coverage(
@@ -139,7 +47,8 @@ def coverage(
     `spec` is by default what was declared when `fn` was compiled; `example` and `kwargs` are the arguments of one call. What
     is said holds for calls that differ from it in declared sizes, and strides, only. For calls of several kinds give a list in
     place of `spec`: of `tracer.Variant`, tuples of arguments or dicts of keywords; the result is a `Certificate` over all of
-    them. Raises UserError where spec and example do not fit each other.
+    them. Without any of these it is about the calls that were asked about before, or that `tracer.load` has read. Raises
+    UserError where spec and example do not fit each other.
 
     ```python
     compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
@@ -147,9 +56,10 @@ def coverage(
     assert found.status == "uncovered" and found.witness
     ```
     """
-    searches = [_searches(fn, variant, rlimit) for variant in _variants(spec, example, kwargs)]
+    known = _known_again(fn) if spec is None and not kwargs and type(example) is tuple and not example else []
+    searches = [_searches(fn, variant, rlimit) for variant in known or _variants(spec, example, kwargs)]
     found = [_in_each_mode(of_modes, _Search.check) for of_modes in searches]
-    return Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0]
+    return _told(fn, Certificate(tuple(found)) if isinstance(spec, (list, tuple)) or len(known) > 1 else found[0])
 
 
 def precompile(
@@ -178,7 +88,7 @@ def precompile(
     ```
     """
     searches = [_searches(fn, variant, rlimit, adds=True) for variant in _variants(spec, example, kwargs)]
-    budget = _Budget(max_entries, max_seconds, _print if progress is True else progress or None)
+    budget = Budget(max_entries, max_seconds, print_progress if progress is True else progress or None)
 
     def fill(search: _Search) -> Coverage:
         with search.declared():
@@ -187,35 +97,73 @@ def precompile(
     found = [_in_each_mode(of_modes, fill) for of_modes in searches]
     # What was traced for one variant may have merged entries of those before it.
     found = [was if was.stands else _in_each_mode(of_modes, _Search.check) for of_modes, was in zip(searches, found)]
-    return Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0]
+    return _told(fn, Certificate(tuple(found)) if isinstance(spec, (list, tuple)) else found[0])
+
+
+def _told(fn: Any, found: Coverage | Certificate) -> Coverage | Certificate:
+    """The same; who listens is told what is now known of all variants."""
+    target = target_of(fn)
+    kept = target.state.coverage or found
+    about = {"code": target.function.__code__, "coverage": kept}
+    events.tell_of_region(target.state, "certificate", lambda: str(kept), reason=kept.status, **about)
+    return found
 
 
 def _searches(fn: Any, variant: Variant, rlimit: int, adds: bool = False) -> dict[str, _Search]:
-    """Mode -> the search in it, with the example as it would be made there, for each mode that the spec names; else one."""
+    """Mode -> the search in it, with the example as it would be made there, for each mode that the spec names; else one. Under
+    inference mode there is one for inputs that were made outside of it, too."""
     named = target_of(fn).state.shapes if variant.spec is None else ShapeSpec.of(variant.spec)
     found = {}
     modes = () if named is None else named.modes
-    for mode in modes:
-        with MODES[mode]():
+    for mode in (*modes, *([_OUTSIDE] if "inference_mode" in modes else [])):
+        with _entered(mode):
             args, keywords = variant.arguments()
-            example = dataclasses.replace(variant, example=as_made_here(args), kwargs=as_made_here(dict(keywords)))
+            made = None if mode != _OUTSIDE else False
+            example = dataclasses.replace(variant, example=as_made_here(args, made), kwargs=as_made_here(dict(keywords), made))
             found[mode] = _Search(fn, example, rlimit, adds)
             found[mode].facts["modes"] = {"modes": list(modes)}  # one variant, in all of them
     return found or {"": _Search(fn, variant, rlimit, adds)}
 
 
+_OUTSIDE = "inference_mode, with inputs that were made outside of it"
+
+
+def _entered(mode: str) -> AbstractContextManager[Any]:
+    return MODES["inference_mode" if mode == _OUTSIDE else mode]()
+
+
 def _in_each_mode(searches: Mapping[str, _Search], do: Callable[[_Search], Coverage]) -> Coverage:
-    """The first result that is not certified, if any, else one for all modes."""
+    """The first result that is not certified, if any, else one for all modes. Inputs that were made outside of inference mode may
+    be left out of it."""
     if "" in searches:
         return do(searches[""])
     found: list[Coverage] = []
     for mode, search in searches.items():
-        with MODES[mode]():
+        with _entered(mode):
             found.append(do(search))
-        if not found[-1].certified:
+        if not found[-1].certified and mode == _OUTSIDE:
+            found.pop()
+        elif not found[-1].certified:
             return search.kept(dataclasses.replace(found[-1], reason=f"under {mode}: {found[-1].reason}"))
     probes = tuple([probe for part in found for probe in part.probes])
-    return search.kept(dataclasses.replace(found[0], probes=probes, seconds=sum(part.seconds for part in found)))
+    outside = _OUTSIDE in searches and len(found) == len(searches)
+    seconds = sum(part.seconds for part in found)
+    return search.kept(dataclasses.replace(found[0], probes=probes, seconds=seconds, inputs_made_outside=outside))
+
+
+def _known_again(fn: Any) -> list[Variant]:
+    """The variants that are known of a function, with examples that are made of their metadata."""
+    state = target_of(fn).state
+    known = [(each.name, each.spec, each.example) for each in known_variants(state.coverage)] or state.loaded_variants
+    found = []
+    for name, spec, example in known:
+        if example is None:
+            return []
+        args, kwargs = example.slots()
+        if not example.is_whole((args, kwargs)):
+            return []
+        found.append(Variant(args, kwargs, spec, name))
+    return found
 
 
 def _variants(spec: Any, example: Any, kwargs: Mapping[str, Any] | None) -> list[Variant]:
@@ -226,29 +174,6 @@ def _variants(spec: Any, example: Any, kwargs: Mapping[str, Any] | None) -> list
     return variants_of(spec)
 
 
-@dataclasses.dataclass
-class _Budget:
-    """What all traces of one `precompile` may use together."""
-
-    entries: int
-    seconds: float | None
-    report: Callable[[Coverage], None] | None
-    started: float = dataclasses.field(default_factory=time.perf_counter)
-
-    @property
-    def ends(self) -> float:
-        return float("inf") if self.seconds is None else self.started + self.seconds
-
-    @property
-    def is_late(self) -> bool:
-        return time.perf_counter() > self.ends
-
-
-def _print(now: Coverage) -> None:
-    shown = "" if now.witness is None else f", next {point_text(now.witness)}"
-    print(f"precompile: {len(now.covering)} entries, {100 * now.share():.0f}% of the shapes{shown}", file=sys.stderr)
-
-
 class _Search:
     """Searches a domain for shapes that no entry of a function serves."""
 
@@ -257,6 +182,7 @@ class _Search:
         self.started = time.perf_counter()
         self.target: Target = target_of(fn)
         self.name, self.adds, self.rlimit = variant.name, adds, rlimit
+        self.arguments = CallMetadata(variant.arguments())
         function, slots = self.target.function, self.target.slots(*variant.arguments())
         spec = self.target.state.shapes if variant.spec is None else ShapeSpec.of(variant.spec)
         if spec is None:
@@ -282,24 +208,44 @@ class _Search:
         return list(self._served.values())
 
     def find_uncovered(self) -> SearchResult:
-        """A shape that no entry serves. An entry with a graph break serves none: what follows the break is not known."""
-        return find_uncovered(self.domain, [each.region for each in self.covering()], rlimit=self.rlimit)
+        """A shape that no entry serves. What follows the graph break of an entry is not asked here."""
+        return find_uncovered(self.domain, [each.region for each in self.candidates()], rlimit=self.rlimit)
 
-    def covering(self) -> list[Served]:
-        """The entries that serve calls of the domain."""
-        return [each for each in self.entries() if each.refused is None and each.kind != "broken"]
+    def candidates(self) -> list[Served]:
+        """The entries that serve calls of the domain, some perhaps to a graph break only."""
+        return [each for each in self.entries() if each.refused is None]
 
-    def check(self) -> Coverage:
+    def follow(self, make: Make | None) -> Coverage | None:
+        """Follows the calls through the graph breaks of entries. Returns the final result if what is behind one is not covered.
+        `make`: see `Follower`."""
+        follower = Follower(self.target.state, self.rlimit, make)
+        while True:
+            before = follower.traced
+            follower.begin()
+            for each in self.entries():
+                if each.kind == "broken" and each.refused in (None, UNKNOWN):
+                    try:
+                        behind = follower.behind(each, self.calls)
+                    except NotFollowed as error:
+                        self._served[id(each.entry)] = dataclasses.replace(each, behind=None)
+                        status = "budget" if isinstance(error, OutOfBudget) else "broken"
+                        point = None if each.witness is None else dict(each.witness)
+                        return self.result(status, point, _explain_break(each, str(error)))
+                    self._served[id(each.entry)] = dataclasses.replace(each, behind=behind)
+            if follower.traced == before:
+                return None
+
+    def check(self, make: Make | None = None) -> Coverage:
+        """`make`: how what is behind a graph break is traced; None if nothing is."""
         found = self.find_uncovered()
         if found.status == "unsat":
+            gap = self.follow(make)
+            if gap is not None:
+                return gap
             self.verify()
             unlike = self.example_mismatch()
             return self.result("certified") if unlike is None else self.result("refused", self.calls.example, unlike)
         if found.status == "sat" and found.witness is not None:
-            broken = [each for each in self.entries() if each.refused is None and each.kind == "broken"]
-            at_break = next((each for each in broken if each.region.check(found.witness)), None)
-            if at_break is not None:
-                return self.result("broken", found.witness, _explain_break(at_break))
             return self.result("uncovered", found.witness)
         steps = RETRY_FACTOR * self.rlimit
         return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
@@ -309,7 +255,7 @@ class _Search:
         calls are like hypothetical ones, with new tensors, and unlike the example then."""
         failures = []
         for each in self.entries():
-            if each.refused is None and each.kind != "broken" and each.region.check(self.calls.example):
+            if each.refused is None and each.region.check(self.calls.example):
                 failures.append(failing_guard(each.entry, self.calls, None))
         if not failures or None in failures:
             return None
@@ -317,7 +263,7 @@ class _Search:
 
     def verify(self) -> None:
         """Compares a proof with the check functions, at sampled shapes. Raises InternalTracerError if they contradict it."""
-        covering = self.covering()
+        covering = self.candidates()
         for point in filter(self.calls.is_small, self.domain.samples(CHECKED)):
             claimed = [each for each in covering if each.region.check(point)]
             refused = [failing_guard(each.entry, self.calls, point) for each in claimed]
@@ -328,9 +274,23 @@ class _Search:
     def result(self, status: str, witness: Point | None = None, reason: str = "") -> Coverage:
         seconds = time.perf_counter() - self.started
         entries = tuple(self.entries())
-        probes = probes_of([each for each in entries if _covers(each)], self.calls) if status == "certified" else ()
+        covering = [each for each in entries if covers(each)] if status == "certified" else []
+        probes = (*probes_of(covering, self.calls), *(p for each in covering for of in each.behind or () for p in of.probes))
         return self.kept(
-            Coverage(self.domain, status, entries, witness, reason, seconds, probes, self.name, self.facts, self.spec)
+            Coverage(
+                self.domain,
+                status,
+                entries,
+                witness,
+                reason,
+                seconds,
+                probes,
+                self.name,
+                self.facts,
+                self.spec,
+                self.calls.example,
+                self.arguments,
+            )
         )
 
     def kept(self, found: Coverage) -> Coverage:
@@ -348,18 +308,27 @@ class _Search:
         others = [each.spec for each in known_variants(state.coverage) if not same_variant(each.facts, self.facts)]
         return state.declaring(choice_of([*others, self.spec], self.spec))
 
-    def fill(self, budget: _Budget) -> Coverage:
+    def fill(self, budget: Budget) -> Coverage:
         with solver.until(budget.ends):
             found = self.filled(budget)
         late = found.status == "unknown" and budget.is_late
         return self.result("budget", found.witness, f"{budget.seconds} seconds are spent") if late else found
 
-    def filled(self, budget: _Budget) -> Coverage:
+    def filled(self, budget: Budget) -> Coverage:
         made = 0
+
+        def make(trace: Callable[[], Any]) -> Any:
+            nonlocal made
+            if budget.is_late or made >= budget.entries:
+                raise OutOfBudget("there is nothing left for it of max_entries and max_seconds")
+            made += 1
+            return trace()
+
+        self.drop_entries_not_described()
         while True:
             if budget.is_late:
                 return self.result("budget", reason=f"{budget.seconds} seconds are spent")
-            now = self.check()
+            now = self.check(make)
             if budget.report is not None:
                 budget.report(now)
             if now.status == "certified":
@@ -370,29 +339,25 @@ class _Search:
                 return self.result("budget", now.witness, f"the capacity of {self.target.state.capacity} entries is used up")
             if made >= budget.entries:
                 return self.result("budget", now.witness, f"{budget.entries} entries were made, and that shape has none")
-            problem = self.trace(self.toward_example(now.witness))
+            problem = self.trace(self.like_example(now.witness))
             if problem is not None:
                 return problem
             made += 1
 
-    def toward_example(self, point: Point) -> Point:
-        """A shape without an entry that is like the example where it can be, and else has no size 0 or 1. The entry that is made
-        for such a shape often serves those of these sizes, too, and one made for them nothing else."""
-        covered = [each.region for each in self.covering()]
-        for each in self.domain.variables:
-            usual = (self.calls.example[each.symbol], next((value for value in each.values() if value >= 2), 0))
-            for value in dict.fromkeys(value for value in usual if value >= 2):
-                moved = {**point, each.symbol: value}
-                if self.domain.holds(moved) and not any(region.check(moved) for region in covered):
-                    point = moved
-                    break
-        return point
+    def like_example(self, point: Point) -> Point:
+        return like_example(self.domain, self.calls.example, [each.region for each in self.candidates()], point)
 
     def after_compaction(self, now: Coverage) -> Coverage:
         """The result after entries with the same graph were merged, proved anew."""
         for each in now.covering:
             each.entry.guarded_code.pinned = True
         return self.check() if upkeep.compact(self.target.state) else now
+
+    def drop_entries_not_described(self) -> None:
+        """Drops entries with a graph break that were made before shapes were declared: what they hand over is not known."""
+        for entry in self.target.entries():
+            if entry.guarded_code.broken and entry.guarded_code.described is None:
+                upkeep.evict(self.target.state, entry, "undescribed")
 
     def trace(self, point: Point) -> Coverage | None:
         """Makes the entry for a shape. Returns None, or the final result if the entry does not serve the shape."""
@@ -416,8 +381,6 @@ class _Search:
             made = next((each for each in self.entries() if each.entry is entry), None)
         if made is None:  # another thread has reset the region since
             return None
-        if made.kind == "broken":
-            return self.result("broken", point, _explain_break(made))
         if made.refused == UNKNOWN:
             return self.result("unknown", point, f"{made.refused}: {made.entry.guarded_code.guards_text.splitlines()[-1]}")
         if made.refused is not None and self.calls.copies_objects:
@@ -429,21 +392,16 @@ class _Search:
         return None
 
 
-def _explain_break(entry: Served) -> str:
+def _explain_break(entry: Served, why: str) -> str:
     """Why the graph breaks, what is therefore not known, and what the user can do."""
-    guarded = entry.entry.guarded_code
-    contents = [cell.cell_contents for cell in entry.entry.extras]
-    behind = [each.function.__qualname__ for each in contents if isinstance(each, _C.Dispatcher)]
-    text = f" ({', '.join(behind)})" if behind else ""
-    return f"{guarded.reason}\n  {_BEHIND_A_BREAK.format(text=text)}"
+    return f"{entry.entry.guarded_code.reason}\n  {_BEHIND_A_BREAK.format(why=why)}"
 
 
 _BEHIND_A_BREAK = """\
-What runs behind the break{text} is compiled when it is first reached, for what it is then given: which that is shows
-  only in a call. So nothing is claimed of it, and shapes that come here are not covered. To have them certified, take what breaks
-  out of the function: write what is before and what is behind it as functions of their own, each compiled and certified. Else
-  send each shape once before the first request, and seal with on_miss="eager" or "background": "error" would end a call half
-  way."""
+What runs behind the break is not covered: {why}.
+  So shapes that come here are not. To have them certified, take what breaks out of the function: write what is before and what is
+  behind it as functions of their own, each compiled and certified. Else send each shape once before the first request, and seal
+  with on_miss="eager" or "background": "error" would end a call half way."""
 
 
 _UNLIKE_EXAMPLE = """\

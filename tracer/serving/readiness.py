@@ -21,11 +21,11 @@ from tracer.guards.manager import GuardFailure
 from tracer.runtime.call_metadata import CallMetadata
 from tracer.runtime.missed_calls import MOST_EXPLAINED
 from tracer.runtime.thread_state import ThreadState
-from tracer.serving.calls import Calls, TooLarge
+from tracer.serving.calls import Family, TooLarge
 from tracer.serving.target import Target, target_of
 
 if TYPE_CHECKING:
-    from tracer.serving.coverage import Coverage
+    from tracer.serving.coverage_result import Coverage
     from tracer.serving.regions import Served
 
 
@@ -62,12 +62,12 @@ class Probe:
         return f"calls at {self.where} under {self.thread.text()}"
 
 
-def probes_of(entries: Sequence[Served], calls: Calls) -> tuple[Probe, ...]:
+def probes_of(entries: Sequence[Served], calls: Family) -> tuple[Probe, ...]:
     """A probe for each entry that serves calls like the example, under the state of torch of this thread."""
     return tuple([probe for each in entries if (probe := _probe(each, calls)) is not None and probe.holds()])
 
 
-def _probe(each: Served, calls: Calls) -> Probe | None:
+def _probe(each: Served, calls: Family) -> Probe | None:
     point = calls.example if calls.copies_objects else each.witness  # copies die, and cannot be asked again
     if point is None or not calls.is_small(dict(point)) or not each.region.check(dict(point)):
         return None
@@ -195,14 +195,17 @@ class MissedExample:
         return "; ".join(words) or "there is no entry"
 
 
-def as_made_here(value: Any) -> Any:
-    """The same with tensors as they are made in the mode of this thread: inference tensors, or plain ones."""
+def as_made_here(value: Any, inference: bool | None = None) -> Any:
+    """The same with tensors as they are made in the mode of this thread: inference tensors, or plain ones. `inference`: which of
+    both, whatever the mode is."""
     cls = type(value)
-    if cls is torch.Tensor and value.is_inference() != torch.is_inference_mode_enabled():
-        return value.clone()
+    wanted = torch.is_inference_mode_enabled() if inference is None else inference
+    if cls is torch.Tensor and value.is_inference() != wanted:
+        with torch.inference_mode(wanted):
+            return value.clone()
     if cls in (list, tuple):
-        return cls([as_made_here(item) for item in value])
-    return {key: as_made_here(item) for key, item in value.items()} if cls is dict else value
+        return cls([as_made_here(item, inference) for item in value])
+    return {key: as_made_here(item, inference) for key, item in value.items()} if cls is dict else value
 
 
 def arguments(example: Any, kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], Mapping[str, Any]]:

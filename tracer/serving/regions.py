@@ -6,13 +6,14 @@ Guards on other things than shapes are tested by running check_fn at one shape o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from shapes.domain import Domain, Point
 from shapes.guards import Why
-from shapes.regions import Condition, Region, find_member, substituted
+from shapes.regions import Condition, Region, SearchResult, find_member, substituted
 from tracer import _C
 from tracer.graph.same_graph import sizes_of_outputs
 from tracer.guards.identity import TypeMatch
@@ -20,13 +21,14 @@ from tracer.guards.manager import CheckFunctionManager
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.tensors import TensorMatch
 from tracer.guards.values import EqualsMatch
-from tracer.serving.calls import Calls, Layout
+from tracer.serving.calls import Family, Layout
 from tracer.sources.base import Source
 from tracer.sources.tensors import StorageOffsetSource, TensorSizeSource, TensorStrideSource
 
 if TYPE_CHECKING:
     from tracer.guards.base import Guard
     from tracer.runtime.guarded_code import GuardedCode
+    from tracer.serving.behind import Behind
 
 NOWHERE = Region((Condition(sympy.false, Why.SPECIALIZED),))
 UNKNOWN = "the solver does not know whether its guards can hold"
@@ -46,6 +48,7 @@ class Served:
     outputs: tuple[tuple[Any, ...], ...] = ()  # sizes of each output of its graph, over the domain's variables
     places: Mapping[Any, Any] = dataclasses.field(default_factory=dict)  # symbol of its trace -> expression over these
     witness: Mapping[Any, int] | None = None  # a shape that it serves
+    behind: tuple[Behind, ...] | None = None  # behind its graph break, where that is covered
 
     @property
     def kind(self) -> str:
@@ -54,13 +57,32 @@ class Served:
         return "python" if guarded.code is None else "broken" if guarded.broken else "graph"
 
 
-def served(entry: _C.Entry, calls: Calls) -> Served:
+def covers(each: Served) -> bool:
+    """Whether it serves calls to their end: an entry with a graph break does if what is behind that is covered."""
+    return each.refused is None and (each.kind != "broken" or each.behind is not None)
+
+
+def like_example(domain: Domain, example: Point, covered: Sequence[Region], point: Point) -> Point:
+    """A shape in no region, as `point` is, that is like the example where it can be, and else has no size 0 or 1. The entry that
+    is made for such a shape often serves those of these sizes, too, and one made for them nothing else."""
+    for each in domain.variables:
+        two = max(each.smallest, -(-2 // each.multiple_of) * each.multiple_of)
+        usual = (example[each.symbol], min(two, each.largest))
+        for value in dict.fromkeys(value for value in usual if value >= 2):
+            moved = {**point, each.symbol: value}
+            if domain.holds(moved) and not any(region.check(moved) for region in covered):
+                point = moved
+                break
+    return point
+
+
+def served(entry: _C.Entry, calls: Family) -> Served:
     """Which of these calls an entry serves."""
     try:
         region, outputs, places = _region_of_entry(entry, calls)
     except _NotInCalls as error:
         return Served(entry, NOWHERE, str(error))
-    found = find_member(calls.domain, region)
+    found = SearchResult("sat", dict(calls.example)) if region.check(calls.example) else find_member(calls.domain, region)
     if found.status == "unsat":
         return Served(entry, region, "its shapes lie outside of the domain", outputs, places)
     if found.witness is None:
@@ -73,7 +95,7 @@ def served(entry: _C.Entry, calls: Calls) -> Served:
     return Served(entry, region, failure, outputs, places, found.witness)
 
 
-def _guard_not_understood(entry: _C.Entry, calls: Calls) -> str | None:
+def _guard_not_understood(entry: _C.Entry, calls: Family) -> str | None:
     """A guard on a declared int of a kind that cannot be expressed in the region, in words."""
     read = (TypeMatch, EqualsMatch, ShapeLine, ShapeGuards)
     for guard in entry.guarded_code.manager.guards:
@@ -89,7 +111,7 @@ def _leads_through(source: Source | None, places: Container[Source]) -> bool:
     return source is not None
 
 
-def _guard_failing_for_originals(entry: _C.Entry, calls: Calls) -> str | None:
+def _guard_failing_for_originals(entry: _C.Entry, calls: Family) -> str | None:
     """If calls have copies of the example's objects: a guard on something else than shapes that fails for the originals."""
     if not calls.copies_objects:
         return None
@@ -103,7 +125,7 @@ def _guard_failing_for_originals(entry: _C.Entry, calls: Calls) -> str | None:
     return str(other_guards.explain(calls.slots, function.__closure__) or "its guards do not hold for the objects of the example")
 
 
-def _is_shape_guard(guard: Guard, declared: set[Source], calls: Calls) -> bool:
+def _is_shape_guard(guard: Guard, declared: set[Source], calls: Family) -> bool:
     if isinstance(guard, (ShapeLine, ShapeGuards)):
         return True
     if isinstance(guard, TensorMatch):
@@ -111,7 +133,7 @@ def _is_shape_guard(guard: Guard, declared: set[Source], calls: Calls) -> bool:
     return isinstance(guard, EqualsMatch) and guard.source in calls.ints
 
 
-def failing_guard(entry: _C.Entry, calls: Calls, point: dict[Any, int] | None) -> str | None:
+def failing_guard(entry: _C.Entry, calls: Family, point: dict[Any, int] | None) -> str | None:
     """The guard of an entry that fails for the call at a point, or for the example itself; None if the entry serves it."""
     manager = entry.guarded_code.manager
     if manager.holds(entry.guarded_code.check_fn(*calls.positional(point))):
@@ -120,7 +142,7 @@ def failing_guard(entry: _C.Entry, calls: Calls, point: dict[Any, int] | None) -
     return "its check function does not hold" if failure is None else str(failure)
 
 
-def _region_of_entry(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...], ...], dict[Any, Any]]:
+def _region_of_entry(entry: _C.Entry, calls: Family) -> tuple[Region, tuple[tuple[Any, ...], ...], dict[Any, Any]]:
     """The region of an entry, the sizes of its graph's outputs, and the expression of each symbol of its trace."""
     manager = entry.guarded_code.manager
     layouts = {layout.tensor.source: layout for layout in calls.layouts.values()}
@@ -171,7 +193,7 @@ def _value_of_label(label: Any, layouts: dict[Source, Layout], ints: Mapping[Sou
     if layout is None:
         return _number_at(label, values)
     if isinstance(label, StorageOffsetSource):
-        return sympy.Integer(0)  # the tensors of the calls are new
+        return layout.offset
     return (layout.sizes if isinstance(label, TensorSizeSource) else layout.strides)[label.dim]
 
 

@@ -17,10 +17,12 @@ from shapes.domain import point_text
 from tracer.api.entry import compile
 from tracer.api.settings import compiled_region, region_of
 from tracer.errors import SealedError, UserError
+from tracer.runtime import events
 from tracer.runtime.missed_calls import MissedCall
 from tracer.runtime.region_state import RegionState
 from tracer.serving import background
-from tracer.serving.coverage import Coverage, precompile
+from tracer.serving.coverage import precompile
+from tracer.serving.coverage_result import Coverage
 from tracer.serving.variants import Certificate
 
 POLICIES = ("error", "eager", "background")
@@ -51,6 +53,7 @@ def seal(fn: Any, on_miss: str = "error") -> None:
     if on_miss == "background":
         _load_tracer()
     state.seal(Seal(state, on_miss))
+    events.tell_of_region(state, "seal", f"sealed: misses are handled by {on_miss!r}", policy=on_miss)
 
 
 @functools.cache
@@ -69,6 +72,7 @@ def unseal(fn: Any) -> None:
     state = region_of(fn)
     if state is not None:
         state.unseal()
+        events.tell_of_region(state, "unseal", "misses are traced again")
 
 
 def wait(timeout: float | None = None) -> bool:

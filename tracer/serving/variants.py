@@ -14,7 +14,7 @@ from tracer.serving.readiness import Probe, arguments
 from tracer.serving.regions import Served
 
 if TYPE_CHECKING:
-    from tracer.serving.coverage import Coverage
+    from tracer.serving.coverage_result import Coverage
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

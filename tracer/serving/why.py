@@ -137,7 +137,7 @@ def stats(fn: Any) -> dict[str, Any]:
     entries = state.entries()
     return {
         "region": state.name,
-        "hits": sum(entry.hits for entry in entries) + state.stats["hits of evicted entries"],
+        "hits": state.hits(),
         **{f"{name}s" if name != "miss" else "misses": state.stats[name] for name in ("miss", "compile", "recompile", "break")},
         "evictions": state.stats["evict"],
         "limit_hits": state.stats["limit"],

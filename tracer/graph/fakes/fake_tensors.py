@@ -199,8 +199,10 @@ class FakeWorld:
         if outer is None:
             self._outer_keys = dispatch_state()
         self._passed_keys = None
+        kernels = contextlib.nullcontext() if of_wrappers else enable_python_dispatcher()
+        note = None if self.fake_mode.asks_layout else self.fake_mode.note_layout_guessed
         try:
-            with _excluding(passed), self.fake_mode, contextlib.nullcontext() if of_wrappers else enable_python_dispatcher():
+            with _excluding(passed), self.fake_mode, kernels, self.torch_env.answering_by_default(note):
                 return function(*args, **(kwargs or {}))
         finally:
             self._passed_keys, self._outer_keys = passed, outer

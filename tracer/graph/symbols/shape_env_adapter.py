@@ -22,8 +22,8 @@ from shapes.floats import FloatExpr
 from shapes.polynomial import IntExpr
 from shapes.ranges import INF, Range
 from shapes.relations import BoolExpr
-from shapes.symbols import Symbol
-from tracer.graph.symbols import sym_operators, torch_sympy
+from shapes.symbols import Kind, Symbol
+from tracer.graph.symbols import questions, sym_operators, torch_sympy
 from tracer.graph.symbols.sym_node import SymNode
 
 torch_sympy.register()
@@ -72,6 +72,7 @@ class TorchShapeEnv:
         self.size_like: set[Any] = set()
         self.unbacked_alloc_order: dict[Any, int] = {}
         self.answered_by_hint: tuple[str, ...] = ()  # C++ whose questions are answered as in this call, without a guard
+        self._note_default: Callable[[], None] | None = None  # set within `answering_by_default`
         self._ignore_fresh = 0
         self._symbols_of: dict[Any, frozenset[Symbol]] = {}
 
@@ -123,6 +124,16 @@ class TorchShapeEnv:
         finally:
             self.answered_by_hint = before
 
+    @contextlib.contextmanager
+    def answering_by_default(self, note: Callable[[], None] | None) -> Iterator[None]:
+        """Within, what PyTorch's rules ask of layouts (see `questions`) is answered without a guard. `note` is called, as how a
+        result lies in memory may then differ in other calls. None: guards are added."""
+        before, self._note_default = self._note_default, note
+        try:
+            yield
+        finally:
+            self._note_default = before
+
     def decide(self, condition: BoolExpr, fallback: bool | None = None) -> bool:
         """The truth of a condition, by a guard if need be. Where it depends on data: `fallback`, or an error without one."""
         if condition.decided is not None:
@@ -132,6 +143,9 @@ class TorchShapeEnv:
         except DataDependent as error:
             if fallback is not None:
                 return fallback
+            proved = self.env.prove(condition)
+            if proved is not None:
+                return proved
             raise GuardOnDataDependentSymNode(error.expr, str(error)) from None
 
     def decide_int(self, value: IntExpr) -> int:
@@ -156,9 +170,25 @@ class TorchShapeEnv:
         self, node: SymNode, size_oblivious: bool = False, fallback_value: bool | None = None
     ) -> bool | int | float:
         value = node.value
-        if node.pytype is bool:
+        if node.pytype is not bool:
+            return self.decide_int(value) if isinstance(value, IntExpr) else self.decide_float(value)
+        if fallback_value is None or self._note_default is None or not self._is_open_question_of_sizes(value):
             return self.decide(value, fallback_value)
-        return self.decide_int(value) if isinstance(value, IntExpr) else self.decide_float(value)
+        asker = sys._getframe(3).f_code  # it called guard_or_false, which called _guard_or, which called this
+        found = questions.answer(asker, value, fallback_value)
+        if found is None:
+            return self.decide(value, fallback_value)
+        self._note_default()
+        return found
+
+    def _is_open_question_of_sizes(self, condition: BoolExpr) -> bool:
+        """Whether a condition would be decided by a guard on sizes alone. What is asked of strides that are symbols tells layouts
+        apart, which `operators.free_strides` does by their order."""
+        if condition.hint is None or condition.decided is not None or self.env.suppressed:
+            return False
+        if any(symbol.kind is Kind.STRIDE for symbol in self.symbols_of(condition)):
+            return False
+        return self.env.statically_known(condition) is None
 
     def evaluate_expr(
         self,
@@ -264,10 +294,10 @@ class TorchShapeEnv:
 
     def _constrain_range(self, a: Any, min: Any, max: Any) -> None:
         value = self.algebra.from_sympy(a)
-        if isinstance(min, int):
-            self.env.trust(value >= min)
-        if isinstance(max, int) and max < sys.maxsize - 1:  # PyTorch writes "no bound" as one of the largest ints
-            self.env.trust(value <= max)
+        if isinstance(min, (int, sympy.Integer)):
+            self.env.trust(value >= int(min))
+        if isinstance(max, (int, sympy.Integer)) and max < sys.maxsize - 1:  # PyTorch writes "no bound" as one of the largest
+            self.env.trust(value <= int(max))
 
     def _constrain_range_for_size(self, a: Any, min: int | None = None, max: int | None = None) -> None:
         self.size_like.add(a)

@@ -19,17 +19,13 @@ from shapes.conversion import show
 from shapes.floats import FloatExpr
 from shapes.polynomial import IntExpr
 from shapes.relations import BoolExpr
+from tracer.graph.symbols.questions import ASKS_WITHOUT_NEED
 from tracer.operators import layout
 from tracer.operators.proxies import SYM_TYPES, all_constant, recorded, wrap
 
 if TYPE_CHECKING:
     from shapes.algebra import Algebra
     from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
-
-
-#: C++ of PyTorch that asks about sizes only to spare itself an expression: whatever is answered, what it concludes holds for all
-#: sizes. "Not taking this branch could make this return False instead of True but not vice-versa"; then it asks by expression.
-_ASKS_WITHOUT_NEED = ("c10/core/Contiguity.h", "ATen/EmptyTensor.cpp")
 
 
 class SymNode:
@@ -192,7 +188,7 @@ class SymNode:
             return bool(self.value.decided)
         if self._may_be_as_in_this_call(file):
             return bool(self.hint)
-        if self.hint is fallback and file.endswith(_ASKS_WITHOUT_NEED):
+        if self.hint is fallback and file.endswith(ASKS_WITHOUT_NEED):
             known = self.shape_env.env.statically_known(self.value)
             return fallback if known is None else known
         return self.shape_env.decide(self.value, fallback)

@@ -9,10 +9,12 @@ import torch
 
 from tracer import config
 from tracer.bytecode import DIALECT, Instruction
+from tracer.errors import Unsupported
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.handlers import Handler, handles
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.symbolic import SymNodeVariable, apply, assume
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -39,14 +41,15 @@ def _once_more(tx: Frame) -> None:
 
 
 def _is_false(tx: Frame, value: VariableTracker) -> bool:
-    """Whether a value is false. If the body of `if tensor:` only raises, the graph tests at run time that the tensor is false."""
+    """Whether a value is false. If the body of `if value:` only raises, and data decide, the graph tests at run time that it is
+    false."""
     if _is_tested_in_graph(value) and _only_raises(tx):
         _test_not(tx, value)
         return True
     if _is_tested_in_graph(value) and _target_only_raises(tx):
         _test(tx, value, "the program raises here")
         return False
-    return not value.truth(tx)
+    return not (_decided_unless_raising(tx, value, False) if isinstance(value, SymNodeVariable) else value.truth(tx))
 
 
 def _is_none(tx: Frame, value: VariableTracker) -> bool:
@@ -69,7 +72,10 @@ def _pop_jump(condition: Callable[[Frame, VariableTracker], bool]) -> Handler:
 
 
 def _holds(tx: Frame, value: VariableTracker) -> bool:
-    """The truth of a value. An `assert` of a tensor on the CPU is tested when the graph runs, where a failure is seen at once."""
+    """The truth of a value. An `assert` of a tensor on the CPU is tested when the graph runs, where a failure is seen at once; so
+    is one of a number that data decide."""
+    if isinstance(value, SymNodeVariable):
+        return _decided_unless_raising(tx, value, True)
     if not _is_tested_in_graph(value):
         return value.truth(tx)
     message = _assertion_of(tx)
@@ -82,6 +88,18 @@ def _holds(tx: Frame, value: VariableTracker) -> bool:
         message = "the program raises here"
     _test(tx, value, message)
     return True
+
+
+def _decided_unless_raising(tx: Frame, value: SymNodeVariable, quiet: bool) -> bool:
+    """The truth of a number. Where only data decide it, and the program does nothing but raise unless it is `quiet`, that is
+    assumed, and checked when the graph runs."""
+    try:
+        return value.truth(tx)
+    except Unsupported:
+        condition = value if quiet else apply(tx, torch.sym_not, value)
+        if not _only_raises(tx) or not isinstance(condition, SymNodeVariable) or not assume(tx, condition):
+            raise
+    return quiet
 
 
 def _is_tested_in_graph(value: VariableTracker) -> bool:

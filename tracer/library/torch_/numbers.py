@@ -69,10 +69,27 @@ def _sym_sum(tx: Tracer, values: Value) -> Value:
 # -- facts -----------------------------------------------------------------------------------------------------------------
 
 
-@models.of_plain_tensors(torch._check, torch._check_value, torch._check_index, torch._check_type, torch._check_not_implemented)
-def _check(tx: Tracer, cond: Value, message: Value = NONE) -> Value:
-    assume(tx, cond)
-    return NONE
+_ERRORS = {
+    torch._check: RuntimeError,
+    torch._check_value: ValueError,
+    torch._check_index: IndexError,
+    torch._check_type: TypeError,
+    torch._check_not_implemented: NotImplementedError,
+}
+
+
+def _model_of_check(error: type[Exception]) -> Any:
+    """The model of a function of torch that raises unless a condition holds."""
+
+    def model(tx: Tracer, cond: Value, message: Value = NONE) -> Value:
+        assume(tx, cond, error, message)
+        return NONE
+
+    return model
+
+
+for _function, _error in _ERRORS.items():
+    models.of_plain_tensors(_function)(_model_of_check(_error))
 
 
 @models.of_plain_tensors(torch._check_with)
@@ -101,17 +118,32 @@ def _check_is_size(tx: Tracer, number: Value, message: Value = NONE, *, max: Val
     return NONE
 
 
-def assume(tx: Tracer, cond: Value) -> None:
-    """Assumes a condition from here on. If it does not hold, the graph breaks and CPython raises the error with its message. If
-    it depends on data, it is checked at run time."""
+def assume(tx: Tracer, cond: Value, error: type[Exception] | None = None, message: Value = NONE) -> None:
+    """Assumes a condition from here on. If it does not hold, this raises `error`, as torch does; without one the graph breaks,
+    and CPython raises it. If it depends on data, it is checked at run time."""
     if isinstance(cond, TensorVariable):
         unsupported("data-dependent-branch", value=cond.describe())
     if isinstance(cond, SymNodeVariable) and cond.depends_on_data():
         if symbolic.assume(tx, cond):
             return
         unsupported("call-arguments", error="torch._check of something that does not hold")
-    if cond.python_type() is not bool or not cond.truth(tx):
-        unsupported("call-arguments", error="torch._check of something that does not hold")
+    if cond.python_type() is bool and cond.truth(tx):
+        return
+    if cond.python_type() is bool and error is not None:
+        text = ConstantVariable(_without_message()) if message is NONE else message.call(tx, [], {})
+        if text.python_type() is str:
+            tx.raise_value(tx.new_exception(error, text))
+    unsupported("call-arguments", error="torch._check of something that does not hold")
+
+
+@functools.cache
+def _without_message() -> str:
+    """What torch says of a condition that does not hold."""
+    try:
+        torch._check(False)
+    except RuntimeError as error:
+        return str(error)
+    raise AssertionError("torch._check(False) holds")
 
 
 def _model_of_decision(question: str) -> Any:

@@ -84,7 +84,7 @@ class SymNodeVariable(VariableTracker):
         try:
             return bool(self.example)
         except GuardOnDataDependentSymNode as error:
-            unsupported("data-dependent-branch", value=str(error).partition("\n")[0])
+            unsupported("data-dependent-branch", value=str(error).partition("\n")[0], undecided=error.cond)
 
     def specialize(self, tx: Tracer) -> ConstantVariable:
         """The value in this call as a constant, with a guard on it."""
@@ -165,7 +165,7 @@ def apply(tx: Tracer, function: Any, *values: VariableTracker, **kwargs: Any) ->
     try:
         example = function(*map(example_number, values), **kwargs)
     except GuardOnDataDependentSymNode as error:
-        unsupported("data-dependent-value", value=str(error).partition("\n")[0])
+        unsupported("data-dependent-value", value=str(error).partition("\n")[0], undecided=error.cond)
     except (ZeroDivisionError, ValueError, TypeError, OverflowError) as error:
         if all(v.is_constant() for v in values):
             tx.raise_error(type(error), *error.args)

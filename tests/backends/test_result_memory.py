@@ -1,0 +1,108 @@
+"""The memory of results of compiled graphs: views of inputs that are written to, and results of their own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tracer
+
+
+def flattened(x):
+    return x.flatten().mul_(2)
+
+
+def written_behind_the_view(x):
+    view = x.reshape(x.shape[1], x.shape[0])
+    x.mul_(2)
+    return view
+
+
+def one_of_the_chunks(x):
+    part = x.chunk(2, 1)[1]
+    x.add_(1)
+    return part, part + 1, part
+
+
+def as_another(x):
+    return x.view_as(x).add_(1)
+
+
+def of_a_view(x):
+    view = x.t()[1:]
+    view.add_(1)
+    return view.unsqueeze(0), x
+
+
+def of_a_changed_view(x):
+    view = x.unsqueeze(0)
+    view.add_(1)
+    view.transpose_(0, 1)
+    return view, x.sum()
+
+
+def parts_of(whole):
+    return {"behind an offset": whole[2:8].view(2, 3), "a block": whole.view(4, 6)[1:3, 2:5], "whole": whole[:6].view(2, 3)}
+
+
+def described(results, whole):
+    results = results if isinstance(results, tuple) else (results,)
+    shared = [each.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr() for each in results]
+    lies = [(each.shape, each.stride(), each.storage_offset()) for each in results]
+    return [each.tolist() for each in results], lies, shared, whole.tolist()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "program",
+    [flattened, written_behind_the_view, one_of_the_chunks, as_another, of_a_view, of_a_changed_view],
+    ids=lambda program: program.__name__,
+)
+def test_views_of_inputs_that_are_written_to_lie_where_the_program_has_them(program, dynamic):
+    compiled = tracer.compile(program, backend="aot_eager", dynamic=dynamic)
+    for name in parts_of(torch.arange(24.0)):
+        own, other = torch.arange(24.0), torch.arange(24.0)
+        seen, expected = compiled(parts_of(own)[name]), program(parts_of(other)[name])
+        assert described(seen, own) == described(expected, other), name
+
+
+def test_a_gradient_flows_through_a_view_of_an_input_that_is_written_to():
+    compiled = tracer.compile(flattened, backend="aot_eager", dynamic=True)
+    gradients = []
+    for fn in (compiled, flattened):
+        leaf = torch.arange(10.0, requires_grad=True)
+        (fn((leaf * 3)[2:8].view(2, 3)) * torch.arange(6.0)).sum().backward()
+        gradients.append(leaf.grad)
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize(
+    "program", [lambda x: x + torch.zeros_like(x), lambda x: x * torch.ones(3), lambda x: (y := x.exp(), y - torch.zeros(3))]
+)
+def test_a_result_of_its_own_shares_no_memory_with_inputs_and_other_results(program):
+    compiled = tracer.compile(program, backend="inductor")
+    for _ in range(2):
+        x = torch.randn(3)
+        before = x.clone()
+        results = compiled(x)
+        results = results if isinstance(results, tuple) else (results,)
+        for each in results:
+            each.add_(1)
+        expected = program(before)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        assert torch.equal(x, before)
+        for each, wanted in zip(results, expected, strict=True):
+            torch.testing.assert_close(each, wanted + 1)
+
+
+def data_exchanged(a, b):
+    a.data = b
+    b.data = torch.zeros_like(b)
+    return a + b
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_result_is_kept_from_data_that_are_exchanged_behind_the_graph(backend):
+    a, b = torch.ones(3), torch.full((3,), 2.0)
+    assert tracer.compile(data_exchanged, backend=backend)(a, b).tolist() == [2.0, 2.0, 2.0]
+    assert a.tolist() == [2.0, 2.0, 2.0] and b.tolist() == [0.0, 0.0, 0.0]

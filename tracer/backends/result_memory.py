@@ -1,0 +1,195 @@
+"""Gives the results of a compiled graph the memory that they have when the graph runs as written.
+
+AOTAutograd makes a result that is a view of an input anew, from the sizes and strides that it had in the compile. Where the
+graph writes to the input, it takes the storage offset for 0. Inductor returns the input itself for `x + zeros`, and so does
+torch.compile: a later write to the one then reaches the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from tracer.graph.graph_module import part_of
+from tracer.graph.output_graph import EXAMPLE
+
+Compiled = Callable[..., Any]
+METADATA = frozenset({"size", "stride", "storage_offset", "numel", "dim"})  # methods that read no elements
+_SWITCHES_GRADIENTS = (torch._C._set_grad_enabled, torch.autograd.grad_mode._enter_inference_mode)
+
+
+def unchanged(compiled: Compiled) -> Compiled:
+    return compiled
+
+
+def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
+    """Removes results that are views of inputs which the graph writes to. Returns a function that wraps the compiled graph: it
+    makes these views of the inputs, as the program does, and puts them among the results."""
+    returned: Any = graph.output_node().args[0]
+    if not isinstance(returned, (list, tuple)):
+        return unchanged
+    views = _Views(graph)
+    places = [i for i, node in enumerate(returned) if isinstance(node, fx.Node) and views.can_be_made_outside(node)]
+    if not places:
+        return unchanged
+    make = part_of(graph, [returned[i] for i in places], views.same_as)
+    graph.output_node().args = (tuple(node for i, node in enumerate(returned) if i not in set(places)),)
+
+    def around(compiled: Compiled) -> Compiled:
+        def run(*args: Any) -> Any:
+            results = list(compiled(*args))
+            for place, view in zip(places, make.forward(*args), strict=True):
+                results.insert(place, view)
+            return results
+
+        return run
+
+    return around
+
+
+class _Views:
+    """The nodes of a graph that can be computed from its inputs behind it: views of them, and numbers from their metadata."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self._outside: dict[fx.Node, bool] = {}
+        inputs = [node.meta[EXAMPLE] for node in graph.nodes if node.op == "placeholder" and EXAMPLE in node.meta]
+        fakes = [each for each in inputs if isinstance(each, torch.Tensor) and each.layout == torch.strided]
+        modes = [getattr(each, "fake_mode", None) for each in fakes]
+        written = {storage for mode in modes for storage in getattr(mode, "written_storages", ())}
+        self._written = {_storage_of(each) for each in fakes} & written
+        self._changes_grad_mode = any(node.target in _SWITCHES_GRADIENTS for node in graph.nodes)
+        self._changes_metadata = any(_changes_metadata(node) for node in graph.nodes)
+
+    def can_be_made_outside(self, result: fx.Node) -> bool:
+        """Whether a result is a view of an input that is written to, and the graph allows to make it behind it."""
+        example = result.meta.get(EXAMPLE)
+        if not self._written or not isinstance(example, torch.Tensor) or result.op == "placeholder":
+            return False
+        if example.layout != torch.strided or _storage_of(example) not in self._written or self._changes_metadata:
+            return False
+        if self._changes_grad_mode and any(each.requires_grad for each in _tensors([result, *result.all_input_nodes])):
+            return False
+        return self.is_outside(result)
+
+    def is_outside(self, node: fx.Node) -> bool:
+        node = self.same_as(node)
+        known = self._outside.get(node)
+        if known is None:
+            known = self._outside[node] = node.op == "placeholder" or self._is_view_or_number(node)
+        return known
+
+    def same_as(self, node: fx.Node) -> fx.Node:
+        """The node that gave the tensor which this node wrote to and returned; the node itself where it made its value."""
+        example = node.meta.get(EXAMPLE)
+        if isinstance(example, torch.Tensor) and node.op != "placeholder":
+            for each in node.all_input_nodes:
+                if each.meta.get(EXAMPLE) is example:
+                    return self.same_as(each)
+        return node
+
+    def _is_view_or_number(self, node: fx.Node) -> bool:
+        if not node.all_input_nodes or not all(map(self.is_outside, node.all_input_nodes)):
+            return False
+        of_torch = node.op == "call_method" or getattr(node.target, "__module__", "").startswith(("torch", "_operator"))
+        tensors = list(_tensors([node]))
+        if tensors:
+            memory = {_storage_of(each) for each in _tensors(node.all_input_nodes)}
+            return of_torch and all(_storage_of(each) in memory for each in tensors)
+        return node.target in METADATA or not list(_tensors(node.all_input_nodes))
+
+
+def _changes_metadata(node: fx.Node) -> bool:
+    """Whether a node may change the sizes or strides of its argument in place (`t_`, `resize_`)."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    packet = getattr(torch.ops.aten, name, None) if name.endswith("_") and not name.startswith("_") else None
+    return packet is not None and any(torch.Tag.inplace_view in getattr(packet, each).tags for each in packet.overloads())
+
+
+def keep_results_apart(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
+    """Returns a function that wraps the compiled graph: results that have memory of their own in the program, and share it with
+    an input or another result of the compiled graph, are copied. Which ones is seen when they first have elements: the code of a
+    compiled graph returns the same variables at each call."""
+    returned: Any = graph.output_node().args[0]
+    inputs = list(_tensors([node for node in graph.nodes if node.op == "placeholder"]))
+    places = _that_may_be_shared(returned, inputs) if isinstance(returned, (list, tuple)) else []
+    if not places:
+        return unchanged
+
+    def around(compiled: Compiled) -> Compiled:
+        copied: list[int] = []
+        unknown = list(places)
+
+        def run(*args: Any) -> Any:
+            results = compiled(*args)
+            if not unknown and not copied:
+                return results
+            results = list(results)
+            for i in _shared(results, args, unknown) if unknown else ():
+                copied.append(i)
+            unknown[:] = [i for i in unknown if not _address(results[i])]
+            for i in copied:
+                results[i] = results[i].clone()
+            return results
+
+        return run
+
+    return around
+
+
+def _that_may_be_shared(returned: Any, inputs: list[torch.Tensor]) -> list[int]:
+    """The places of results with memory of their own that a compiler may take for an input, or for another result."""
+    storages = {_storage_of(each) for each in inputs}
+    results = {i: list(_tensors([node])) for i, node in enumerate(returned) if isinstance(node, fx.Node)}
+    owners: dict[int, list[int]] = {}  # storage -> the places of results that have it
+    for i, tensors in results.items():
+        for each in tensors:
+            owners.setdefault(_storage_of(each), []).append(i)
+    alone = {
+        places[0]: results[places[0]][0] for storage, places in owners.items() if len(places) == 1 and storage not in storages
+    }
+    others = [*inputs, *alone.values()]
+    return [i for i, own in alone.items() if any(own is not each and _may_be_one(own, each) for each in others)]
+
+
+def _may_be_one(first: torch.Tensor, second: torch.Tensor) -> bool:
+    if first.dtype != second.dtype or first.dim() != second.dim():
+        return False
+    pairs = zip(first.shape, second.shape, strict=True)
+    return all(type(one) is type(other) and (type(one) is not int or one == other) for one, other in pairs)
+
+
+def _shared(results: list[Any], args: tuple[Any, ...], places: list[int]) -> list[int]:
+    """Those of these results that lie in the memory of an argument or of an earlier result."""
+    taken = {address for address in map(_address, args) if address}
+    found = []
+    for i, result in enumerate(results):
+        address = _address(result)
+        if i in places and address in taken:
+            found.append(i)
+        if address:
+            taken.add(address)
+    return found
+
+
+def _address(value: Any) -> int:
+    """Of the storage of a tensor; 0 for what has none, or an empty one."""
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided:
+        return 0
+    address: int = value.untyped_storage().data_ptr()
+    return address
+
+
+def _tensors(nodes: Any) -> Iterator[torch.Tensor]:
+    for node in nodes:
+        for value in pytree.tree_leaves(node.meta.get(EXAMPLE)):
+            if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+                yield value
+
+
+def _storage_of(tensor: torch.Tensor) -> int:
+    number: int = tensor.untyped_storage()._cdata
+    return number
