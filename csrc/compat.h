@@ -1,5 +1,5 @@
 /* What differs between CPython versions, and why. No other file asks for PY_VERSION_HEX. How a dict, a class or a function is
- * known to be unchanged differs, too: guards/versions.h.
+ * known to be unchanged differs, too (guards/versions.h), and what nested calls use up (hook/c_stack.h).
  *
  * A new version is added here: each function below states the fact that it hides. */
 #ifndef TRACER_COMPAT_H
@@ -12,31 +12,46 @@
 
 #if PY_VERSION_HEX < 0x030B0000
 #error "shapetracer needs CPython 3.11: frames of older versions have another layout (no _PyInterpreterFrame)."
-#elif PY_VERSION_HEX >= 0x030C0000
-#error "shapetracer knows the frames of CPython 3.11 only; a newer version is added in csrc/compat.h."
+#elif PY_VERSION_HEX >= 0x030E0000
+#error "shapetracer knows the frames of CPython 3.11 to 3.13; a newer version is added in csrc/compat.h."
+#elif defined(Py_GIL_DISABLED)
+#error "shapetracer relies on the GIL: use a build of CPython that is not free-threaded."
 #endif
 
 /* The struct of a running frame is internal in every version: PEP 523 hands it to the evaluation function
- * without a public accessor for its arguments. */
+ * without a public accessor for its arguments. The internal headers have a macro of the public ones as a function, and
+ * use a field that those call deprecated. */
+#undef _PyGC_FINALIZED
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define Py_BUILD_CORE
 #include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
 #undef Py_BUILD_CORE
+#pragma GCC diagnostic pop
 
 typedef struct _PyInterpreterFrame Frame;
 
-/* 3.11 keeps the function in f_func (from 3.12 on f_funcobj, which may be a code object's owner of another type). */
+/* 3.12 renames the field, which may hold something else in frames that are no function's. */
 static inline PyFunctionObject *
 frame_function(Frame *frame)
 {
+#if PY_VERSION_HEX >= 0x030C0000
+    return (PyFunctionObject *)frame->f_funcobj;
+#else
     return frame->f_func;
+#endif
 }
 
-/* 3.11: a strong reference; 3.13 renames it f_executable and may hold something that is no code object. */
+/* 3.13 renames the field, which may hold something else in frames that are not evaluated. */
 static inline PyCodeObject *
 frame_code(Frame *frame)
 {
+#if PY_VERSION_HEX >= 0x030D0000
+    return (PyCodeObject *)frame->f_executable;
+#else
     return frame->f_code;
+#endif
 }
 
 static inline PyObject *
@@ -60,25 +75,62 @@ frame_arguments(Frame *frame)
     return frame->localsplus;
 }
 
-/* Before the first instruction. (PyEval_EvalFrame() can be given a frame that has run.) */
+/* Before the first instruction. (PyEval_EvalFrame() can be given a frame that has run.) Until 3.12 a frame points to what it ran
+ * last, from 3.13 on to what it runs next. */
 static inline int
 frame_is_new(Frame *frame)
 {
-    return frame->prev_instr == _PyCode_CODE(frame->f_code) - 1;
+#if PY_VERSION_HEX >= 0x030D0000
+    return frame->instr_ptr == _PyCode_CODE(frame_code(frame));
+#else
+    return frame->prev_instr == _PyCode_CODE(frame_code(frame)) - 1;
+#endif
 }
 
-/* An evaluation function that does not evaluate its frame leaves it as it was: on 3.11 the caller
- * (_PyEval_Vector) clears and pops it. From 3.12 on the evaluation function must do so itself. */
+/* For an evaluation function that does not evaluate its frame. On 3.11 the frame stays as it was: the caller (_PyEval_Vector)
+ * clears and pops it. From 3.12 on that is up to the evaluation function, and what does it is not exported. But CPython does it
+ * where a frame returns: so the frame goes on at instructions that return at once. They are none of its code's, which has a stack
+ * of one value at least (frame_can_be_left). Arguments may die here, and the exception that is raised stays. */
+#if PY_VERSION_HEX >= 0x030C0000
+#include <opcode.h>
+
+static inline void
+frame_leave_unevaluated(PyThreadState *thread, Frame *frame)
+{
+    static _Py_CODEUNIT leaving[] = {{.op = {NOP, 0}}, {.op = {PUSH_NULL, 0}}, {.op = {RETURN_VALUE, 0}}};
+#if PY_VERSION_HEX >= 0x030D0000
+    frame->instr_ptr = &leaving[1];
+#else
+    frame->prev_instr = &leaving[0];
+#endif
+    PyObject *raised = PyErr_GetRaisedException();
+    Py_XDECREF(_PyEval_EvalFrameDefault(thread, frame, 0)); /* NULL */
+    PyErr_SetRaisedException(
+        raised); /* instead of the RecursionError with which it may end, having left the frame as well */
+}
+#else
 static inline void
 frame_leave_unevaluated(PyThreadState *Py_UNUSED(thread), Frame *Py_UNUSED(frame))
 {
 }
+#endif
 
-/* How many calls may still be nested before RecursionError; 3.12 counts those of C apart (py_recursion_remaining). */
+/* Code that only returns a constant may have no stack. */
+static inline int
+frame_can_be_left(PyCodeObject *code)
+{
+    return code->co_stacksize > 0;
+}
+
+/* How many calls may still be nested before RecursionError. From 3.12 on those of C functions are counted apart. */
 static inline int
 thread_recursion_left(PyThreadState *thread)
 {
+#if PY_VERSION_HEX >= 0x030C0000
+    return thread->py_recursion_remaining;
+#else
     return thread->recursion_remaining;
+#endif
 }
 
 /* Trace and profile functions run as ordinary frames while this is set. */
@@ -88,23 +140,24 @@ thread_in_trace_function(PyThreadState *thread)
     return thread->tracing != 0;
 }
 
-/* 3.12 renames these PyUnstable_*. */
-static inline Py_ssize_t
-code_extra_request(freefunc free_extra)
-{
-    return _PyEval_RequestCodeExtraIndex(free_extra);
-}
+/* 3.12 renames these. */
+#if PY_VERSION_HEX < 0x030C0000
+#define PyUnstable_Eval_RequestCodeExtraIndex _PyEval_RequestCodeExtraIndex
+#define PyUnstable_Code_GetExtra _PyCode_GetExtra
+#define PyUnstable_Code_SetExtra _PyCode_SetExtra
+#endif
 
-static inline int
-code_extra_get(PyCodeObject *code, Py_ssize_t index, void **extra)
+/* The dict of a class, borrowed; NULL if it is not ready yet. From 3.12 on the interpreter has those of CPython's own classes. */
+static inline PyObject *
+type_dict(PyTypeObject *type)
 {
-    return _PyCode_GetExtra((PyObject *)code, index, extra);
-}
-
-static inline int
-code_extra_set(PyCodeObject *code, Py_ssize_t index, void *extra)
-{
-    return _PyCode_SetExtra((PyObject *)code, index, extra);
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *dict = PyType_GetDict(type);
+    Py_XDECREF(dict); /* which the class keeps */
+    return dict;
+#else
+    return type->tp_dict;
+#endif
 }
 
 /* Whether all keys are exactly str, so that looking one up runs no user code. CPython keeps such dicts in tables of another

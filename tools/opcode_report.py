@@ -20,7 +20,6 @@ MAPS: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))
     for path in sorted((Path(__file__).parent / "opcode_maps").glob("*.json"))
 }
-FIRST = "3.11"
 
 
 def report(version: str) -> OpcodeReport:
@@ -58,12 +57,13 @@ def markdown() -> str:
         done = found.total - len(found.missing) - broken
         lines.append(f"| {version} | {found.total} | {done} | {broken} | {len(found.missing)} |")
     encoding = ", ".join(f"`{name}`" for name in sorted(ENCODING_ONLY))
-    lines += [f"\nNot counted, since the decoder folds them away: {encoding}.", f"\n## Python {FIRST}\n"]
+    whole = [version for version in MAPS if not report(version).missing]
+    lines += [f"\nNot counted, since the decoder folds them away: {encoding}.", f"\n## Python {' and '.join(whole)}\n"]
     lines += ["Every opcode has a handler. At these the graph always breaks:\n", "| Opcodes | Why |", "|---|---|"]
     for why in dict.fromkeys(OPCODES.breaks.values()):
         names = ", ".join(f"`{name}`" for name, reason in OPCODES.breaks.items() if reason == why)
         lines.append(f"| {names} | {why} |")
-    for version in [name for name in MAPS if name != FIRST]:
+    for version in [name for name in MAPS if name not in whole]:
         lines += [f"\n## Python {version} lacks\n", _listed("Handlers for opcodes that are new", new(version))]
         lines += [_listed("Handlers for opcodes that mean something else than before", changed(version))]
         lines += [_listed("Gone, with nothing to do", list(report(version).absent))]

@@ -92,7 +92,7 @@ find_in_mro(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count
     PyObject *mro = Py_NewRef(((PyTypeObject *)args[0])->tp_mro), *found = NULL;
     for (Py_ssize_t i = 0; found == NULL && !PyErr_Occurred() && i < PyTuple_GET_SIZE(mro); i++) {
         PyObject *base = PyTuple_GET_ITEM(mro, i);
-        PyObject *value = PyDict_GetItemWithError(((PyTypeObject *)base)->tp_dict, args[1]);
+        PyObject *value = PyDict_GetItemWithError(type_dict((PyTypeObject *)base), args[1]);
         found = value == NULL ? NULL : PyTuple_Pack(2, base, value);
     }
     Py_DECREF(mro);

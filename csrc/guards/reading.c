@@ -205,8 +205,8 @@ read_class(const Step *step, PyObject *base, PyObject **value, Recording *record
         *value = type->tp_mro;
     }
     else if (step->kind == STEP_TYPE_ITEM) {
-        known = type->tp_dict != NULL; /* a type of C may not be ready yet */
-        *value = known ? find_plain_key(type->tp_dict, step->key, &known) : NULL;
+        known = type_dict(type) != NULL; /* a type of C may not be ready yet */
+        *value = known ? find_plain_key(type_dict(type), step->key, &known) : NULL;
     }
     else {
         *value = _PyType_Lookup(type, step->key);

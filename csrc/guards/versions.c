@@ -1,16 +1,18 @@
 #include "guards/versions.h"
 
-/* 3.11 has no call that does this and nothing else: looking up a name that the cache has not seen of this version does.
- * (3.12: PyUnstable_Type_AssignVersionTag.) */
 static void
 assign_version(PyTypeObject *type)
 {
+#if PY_VERSION_HEX >= 0x030C0000
+    PyUnstable_Type_AssignVersionTag(type);
+#else /* nothing does this alone: looking up a name does that the cache has not seen of this version */
     PyObject *name = PyUnicode_InternFromString("__tracer__");
     if (name != NULL) {
         (void)_PyType_Lookup(type, name);
     }
     PyErr_Clear();
     Py_XDECREF(name);
+#endif
 }
 
 uint64_t

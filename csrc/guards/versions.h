@@ -1,8 +1,7 @@
 /* Versions: how CPython itself tells that a dict, a class or a function is what it was. Everything else asks here.
  *
- * CPython 3.11 numbers each change of a dict and of a class in the object itself. From 3.12 on dicts have no such number, and
- * each class is given a limited number of them; watchers are called at a change in their place, and can count it in words that
- * these files keep. */
+ * CPython numbers each change of a dict and of a class in the object itself. 3.12 calls the number of a dict deprecated and still
+ * counts it; 3.14 does not. Watchers are called at a change in its place, and can count it in words that these files keep. */
 #ifndef TRACER_VERSIONS_H
 #define TRACER_VERSIONS_H
 
@@ -13,7 +12,10 @@
 static inline const uint64_t *
 version_of_dict(PyObject *dict)
 {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     return &((PyDictObject *)dict)->ma_version_tag;
+#pragma GCC diagnostic pop
 }
 
 /* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now. */

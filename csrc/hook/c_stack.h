@@ -24,6 +24,20 @@ c_stack_is_low(void)
     return here < c_stack_limits.low && c_stack_is_low_here(here);
 }
 
+/* From 3.12 on CPython also counts nested evaluations of frames, and lets far fewer of them be nested than it lets Python calls. */
+static inline int
+c_calls_are_low(PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return thread->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return thread->c_recursion_remaining < C_RECURSION_LIMIT / 2;
+#else
+    (void)thread;
+    return 0;
+#endif
+}
+
 /* 0, or -1 with RecursionError. */
 static inline int
 c_stack_check(void)

@@ -10,13 +10,13 @@ CodeMark
 code_mark(PyCodeObject *code)
 {
     void *mark = NULL;
-    return code_extra_get(code, marks.extra_index, &mark) < 0 ? MARK_NONE : (CodeMark)(intptr_t)mark;
+    return PyUnstable_Code_GetExtra((PyObject *)code, marks.extra_index, &mark) < 0 ? MARK_NONE : (CodeMark)(intptr_t)mark;
 }
 
 static int
 set_mark(PyCodeObject *code, CodeMark mark)
 {
-    return code_extra_set(code, marks.extra_index, (void *)(intptr_t)mark); /* no reference */
+    return PyUnstable_Code_SetExtra((PyObject *)code, marks.extra_index, (void *)(intptr_t)mark); /* no reference */
 }
 
 int
@@ -41,7 +41,7 @@ py_never_trace(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
 int
 code_marks_init(void)
 {
-    marks.extra_index = code_extra_request(NULL);
+    marks.extra_index = PyUnstable_Eval_RequestCodeExtraIndex(NULL);
     if (marks.extra_index < 0) {
         PyErr_SetString(PyExc_ImportError, "tracer._C: no co_extra index is left in this process");
         return -1;

@@ -38,7 +38,9 @@ evaluate_below(PyThreadState *thread, Frame *frame, int throwflag)
 static PyObject *
 evaluate_deep(PyThreadState *thread, Frame *frame, int throwflag)
 {
-    if (code_can_be_cached(frame_code(frame)) && c_stack_check() < 0) { /* a generator must be resumed once begun */
+    PyCodeObject *code = frame_code(frame);
+    if (code_can_be_cached(code) && frame_can_be_left(code)
+        && c_stack_check() < 0) { /* a generator must be resumed once begun */
         frame_leave_unevaluated(thread, frame);
         return NULL;
     }
@@ -82,7 +84,7 @@ hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
     if (awaited == frame) {
         return _PyEval_EvalFrameDefault(thread, frame, throwflag);
     }
-    if (c_stack_is_low()) {
+    if (c_stack_is_low() || c_calls_are_low(thread)) {
         return evaluate_deep(thread, frame, throwflag);
     }
     ThreadContext *context = thread_context_peek(thread);
@@ -91,8 +93,8 @@ hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
         return evaluate_below(thread, frame, throwflag);
     }
     PyCodeObject *code = frame_code(frame);
-    if (throwflag || context->stance == STANCE_DISABLED || !code_can_be_cached(code) || frame_locals_mapping(frame) != NULL
-        || !frame_is_new(frame) || thread_in_trace_function(thread)) {
+    if (throwflag || context->stance == STANCE_DISABLED || !code_can_be_cached(code) || !frame_can_be_left(code)
+        || frame_locals_mapping(frame) != NULL || !frame_is_new(frame) || thread_in_trace_function(thread)) {
         return evaluate_below(thread, frame, throwflag);
     }
     CodeMark mark = code_mark(code);

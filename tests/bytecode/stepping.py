@@ -1,4 +1,4 @@
-"""Stops a running CPython 3.11 frame before every instruction, and carries on in a resume function.
+"""Stops a running CPython frame before every instruction, and carries on in a resume function.
 
 A trace function sees each opcode; the frame's value stack, which Python hides, is read with ctypes.
 """
@@ -26,22 +26,37 @@ class _FrameObject(ctypes.Structure):
     ]
 
 
+_NEWER_FIELDS = [
+    *(
+        (name, ctypes.c_void_p)
+        for name in ("f_code", "previous", "f_funcobj", "f_globals", "f_builtins", "f_locals", "frame_obj", "prev_instr")
+    ),
+    ("stacktop", ctypes.c_int),
+    ("return_offset", ctypes.c_uint16),
+    ("owner", ctypes.c_char),
+]
+
+
 class _InterpreterFrame(ctypes.Structure):
     """_PyInterpreterFrame; `localsplus` follows."""
 
-    _fields_ = [
-        ("f_func", ctypes.c_void_p),
-        ("f_globals", ctypes.c_void_p),
-        ("f_builtins", ctypes.c_void_p),
-        ("f_locals", ctypes.c_void_p),
-        ("f_code", ctypes.c_void_p),
-        ("frame_obj", ctypes.c_void_p),
-        ("previous", ctypes.c_void_p),
-        ("prev_instr", ctypes.c_void_p),
-        ("stacktop", ctypes.c_int),
-        ("is_entry", ctypes.c_bool),
-        ("owner", ctypes.c_char),
-    ]
+    _fields_ = (
+        _NEWER_FIELDS
+        if sys.version_info >= (3, 12)
+        else [
+            ("f_func", ctypes.c_void_p),
+            ("f_globals", ctypes.c_void_p),
+            ("f_builtins", ctypes.c_void_p),
+            ("f_locals", ctypes.c_void_p),
+            ("f_code", ctypes.c_void_p),
+            ("frame_obj", ctypes.c_void_p),
+            ("previous", ctypes.c_void_p),
+            ("prev_instr", ctypes.c_void_p),
+            ("stacktop", ctypes.c_int),
+            ("is_entry", ctypes.c_bool),
+            ("owner", ctypes.c_char),
+        ]
+    )
 
 
 NULL = type("NULL", (), {"__repr__": lambda self: "NULL"})()
@@ -51,9 +66,13 @@ def frame_values(frame):
     """(locals, cells and free variables by name, stack) of a frame that a trace function looks at."""
     address = _FrameObject.from_address(id(frame)).f_frame
     inner = _InterpreterFrame.from_address(address)
-    slots = (ctypes.c_void_p * inner.stacktop).from_address(address + ctypes.sizeof(_InterpreterFrame))
+    decoded = program(frame.f_code)
+    names = decoded.localsplus
+    used = inner.stacktop
+    if used < 0:  # Python 3.12 does not write it down before it calls a trace function
+        used = len(names) + stack_shape(decoded, decoded.index_at(frame.f_lasti)).depth
+    slots = (ctypes.c_void_p * used).from_address(address + ctypes.sizeof(_InterpreterFrame))
     values = [NULL if slot is None else ctypes.cast(slot, ctypes.py_object).value for slot in slots]
-    names = program(frame.f_code).localsplus
     return dict(zip(names, values)), values[len(names) :]
 
 
@@ -172,6 +191,7 @@ class Stepper:
             return trace
 
         previous = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 looks whether any frame asks for them when tracing begins
         sys.settrace(trace)
         try:
             final = outcome(function, arguments)

@@ -187,7 +187,9 @@ def test_instructions_say_what_they_are():
         return 7 if a else 8
 
     shown = [str(i) for i in program(f.__code__)]
-    assert "1 LOAD_FAST 'a'" in shown and "2 POP_JUMP_FORWARD_IF_FALSE to 5" in shown
+    assert "1 LOAD_FAST 'a'" in shown and any(
+        f"2 {jump} to 5" in shown for jump in ("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_IF_FALSE")
+    )
 
 
 def test_code_that_has_run_decodes_as_before():

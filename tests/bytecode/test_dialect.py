@@ -21,7 +21,8 @@ def test_every_dialect_has_an_opcode_map():
 def test_the_running_interpreter_is_as_its_dialect_says():
     assert DIALECT.version == sys.version_info[:2]
     saved = MAPS[f"{DIALECT.version[0]}.{DIALECT.version[1]}"]
-    assert {name: number for name, number in dis.opmap.items() if number < 256} == saved["opmap"]
+    own = {name: number for name, number in dis.opmap.items() if number < 256 and not name.startswith("INSTRUMENTED_")}
+    assert own == saved["opmap"]
 
 
 @pytest.mark.parametrize("version", sorted(MAPS))
@@ -56,11 +57,12 @@ def test_an_unknown_version_is_refused():
 
 
 def test_every_opcode_of_this_python_is_handled_or_listed_as_a_break_with_its_reason():
-    assert not report("3.11").missing
-    assert set(OPCODES.breaks) <= set(MAPS["3.11"]["opmap"])
+    assert not report("3.11").missing and not report("3.12").missing
+    assert set(OPCODES.breaks) <= {*MAPS["3.11"]["opmap"], *MAPS["3.12"]["opmap"]}
     assert all(why.strip() for why in OPCODES.breaks.values())
-    breaking = {name for name in OPCODES.names() if _always_breaks(name)}
-    assert breaking == set(OPCODES.breaks), "a handler that does nothing but break is listed with `breaks(...)`"
+    here = {name for name in OPCODES.names() if dis.opmap.get(name, 256) < 256}
+    breaking = {name for name in here if _always_breaks(name)}
+    assert breaking == here & set(OPCODES.breaks), "a handler that does nothing but break is listed with `breaks(...)`"
 
 
 def _always_breaks(name):
@@ -72,9 +74,9 @@ def _always_breaks(name):
     return len(statements) == len(calls) == 1 and getattr(calls[0].func, "id", None) == "unsupported"
 
 
-@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
+@pytest.mark.parametrize("version", ["3.13", "3.14"])
 def test_the_report_on_a_coming_version_tells_new_opcodes_from_those_that_mean_something_else(version):
     missing = set(report(version).missing)
     assert missing == set(new(version)) | set(changed(version))
     assert not set(new(version)) & set(MAPS["3.11"]["opmap"])
-    assert "FOR_ITER" in changed(version) and "LOAD_FAST_CHECK" in new(version)
+    assert "FOR_ITER" in changed(version) and "CALL_KW" in new(version)

@@ -179,7 +179,7 @@ def test_a_call_with_keyword_names_is_not_torn_apart():
     def f(a):
         return dict(a=a, b=2)
 
-    for opname in ("KW_NAMES", "PRECALL", "CALL"):
+    for opname in ("KW_NAMES", *DIALECT.call_sequence):
         stack = ("null", "value", "value", "value")
         assert resumed(f, index_of(f.__code__, opname), stack)(dict, 5, 6) == {"a": 5, "b": 6}
 

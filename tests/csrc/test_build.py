@@ -15,8 +15,8 @@ PRETEND_NO_TORCH = "import sys; sys.modules['torch'] = None"
 PRETEND_OTHER_TORCH = "import torch; torch.__version__ = '2.9.1+cpu'"
 PRETEND_OTHER_PYTHON = """
 import sys, setuptools.command.build_ext
-sys.version_info = (3, 12, 1, 'final', 0)
-sys.version = '3.12.1 (main)'
+sys.version_info = (3, 99, 1, 'final', 0)
+sys.version = '3.99.1 (main)'
 """
 PRETEND_NO_HEADERS = """
 import sysconfig
@@ -46,7 +46,7 @@ runpy.run_path({str(SETUP)!r}, run_name='__main__')
     [
         (PRETEND_NO_TORCH, {}, "pip install torch==2.13.0"),
         (PRETEND_OTHER_TORCH, {}, "torch is 2.9.1+cpu; the extension is written for 2.13 and later"),
-        (PRETEND_OTHER_PYTHON, {}, "this is cpython 3.12.1"),
+        (PRETEND_OTHER_PYTHON, {}, "this is cpython 3.99.1"),
         (PRETEND_NO_HEADERS, {}, "python3.11-dev"),
         ("", {"CC": "no-such-cc", "CXX": "no-such-c++"}, "there is no C++ compiler ('no-such-c++' is not found)"),
         ("", {"CC": "false", "CXX": "false"}, "the compiler gave up"),

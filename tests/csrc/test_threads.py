@@ -209,7 +209,7 @@ def deep_twice(n):
 def everything():
     ask = Recorder()
     assert Dispatcher(Region(ask), deep_twice)(50_000) == (50_000, 10)
-    assert 1000 < ask.names.count("deep") < 50_000 and ask.names[-11:] == ["deep"] * 11
+    assert 300 < ask.names.count("deep") < 50_000 and ask.names[-11:] == ["deep"] * 11
     assert Dispatcher(Region(Recorder(deep=SKIP)), deep)(50_000) == 50_000
     assert _C.hook_count() == 0
 
@@ -221,7 +221,7 @@ def everything():
         again(10**6 - 1000)
         raise AssertionError
     except RecursionError as error:
-        assert "C stack" in str(error)
+        assert "C stack" in str(error) or sys.version_info >= (3, 12)  # which counts nested calls in C
     assert again(500) == 500
 
     def generate(n):

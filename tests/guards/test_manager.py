@@ -116,7 +116,7 @@ def test_arguments_named_like_what_checks_use_do_no_harm():
 
 
 def test_the_unnamed_slot_of_a_comprehension():
-    code = next(c for c in (lambda x: [i for i in x]).__code__.co_consts if hasattr(c, "co_name"))
+    code = next(c for c in (lambda x: (i for i in x)).__code__.co_consts if hasattr(c, "co_name"))
     assert argument_slots(code) == (".0",)
     assert agreed(manager_of(EqualsMatch(LocalSource(".0"), 3), code=code), 3)
 

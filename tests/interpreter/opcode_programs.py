@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import contextlib
 import math
+import opcode
 from typing import Any
 
 import torch
@@ -14,12 +15,13 @@ PROGRAMS: dict[str, collections.abc.Callable[[torch.Tensor], Any]] = {}
 
 
 def reaches(*opcodes):
-    """Registers a program under the opcodes that it is the example of."""
+    """Registers a program under the opcodes that it is the example of; some versions of Python lack some of them."""
 
     def register(fn):
         for name in opcodes:
             assert name not in PROGRAMS, name
-            PROGRAMS[name] = fn
+            if opcode.opmap.get(name, 256) < 256:  # those beyond are the compiler's own
+                PROGRAMS[name] = fn
         return fn
 
     return register
@@ -36,7 +38,8 @@ EXPRESSIONS = {
     "RESUME": lambda x: x,
     "LOAD_FAST": lambda x: x,
     "RETURN_VALUE": lambda x: x,
-    "LOAD_CONST": lambda x: 2,
+    "LOAD_CONST": lambda x: x + 2,
+    "RETURN_CONST": lambda x: 2,
     "LOAD_GLOBAL": lambda x: x + COUNT,
     "LOAD_ATTR": lambda x: x.ndim,
     "LOAD_METHOD": lambda x: x.sin(),
@@ -49,9 +52,11 @@ EXPRESSIONS = {
     "DICT_MERGE": lambda x: dict(**{"a": x}, **{"b": 1}),
     "BINARY_OP": lambda x: x * 2,
     "BINARY_SUBSCR": lambda x: x[0],
-    "BUILD_SLICE": lambda x: x[: x.ndim],
+    "BUILD_SLICE": lambda x: x[: x.ndim : 1],
+    "BINARY_SLICE": lambda x: x[: x.ndim],
     "UNARY_NEGATIVE": lambda x: -x,
     "UNARY_POSITIVE": lambda x: +x,
+    "CALL_INTRINSIC_1": lambda x: +x,
     "UNARY_INVERT": lambda x: ~(x > 0),
     "UNARY_NOT": lambda x: not x.ndim,
     "COMPARE_OP": lambda x: x < 1,
@@ -65,6 +70,10 @@ EXPRESSIONS = {
     "POP_JUMP_FORWARD_IF_TRUE": lambda x: x + 1 if not x.ndim else x,
     "POP_JUMP_FORWARD_IF_NONE": lambda x: x + 1 if x.grad is not None else x,
     "POP_JUMP_FORWARD_IF_NOT_NONE": lambda x: x + 1 if x.grad is None else x,
+    "POP_JUMP_IF_FALSE": lambda x: x + 1 if x.ndim else x,
+    "POP_JUMP_IF_TRUE": lambda x: x + 1 if not x.ndim else x,
+    "POP_JUMP_IF_NONE": lambda x: x + 1 if x.grad is not None else x,
+    "POP_JUMP_IF_NOT_NONE": lambda x: x + 1 if x.grad is None else x,
     "BUILD_TUPLE": lambda x: (x, x.ndim),
     "BUILD_LIST": lambda x: [x, x.ndim],
     "BUILD_SET": lambda x: {x.ndim, 7},
@@ -80,6 +89,7 @@ EXPRESSIONS = {
     "MAP_ADD": lambda x: {n: x for n in x.shape},
     "GET_ITER": lambda x: [n for n in x.shape],
     "FOR_ITER": lambda x: [n for n in x.shape],
+    "LOAD_FAST_AND_CLEAR": lambda x: [n for n in x.shape],
     "JUMP_BACKWARD": lambda x: [n for n in x.shape],
     "MAKE_FUNCTION": lambda x: (lambda y: y + 1)(x),
     "MAKE_CELL": lambda x: (lambda: x + 1)(),
@@ -98,6 +108,46 @@ for _name, _program in EXPRESSIONS.items():
 def stores_a_local(x):
     y = x + 1
     return y
+
+
+@reaches("LOAD_FAST_CHECK")
+def loads_what_may_be_unbound(x):
+    if x.ndim:
+        y = x + 1
+    return y
+
+
+@reaches("STORE_SLICE")
+def stores_a_slice(x):
+    y = [1, 2, 3]
+    y[:2] = [x]
+    return y
+
+
+@reaches("LOAD_SUPER_ATTR")
+def calls_a_method_of_the_base(x):
+    class Base:
+        def scaled(self, x):
+            return x * 2
+
+    class Derived(Base):
+        def scaled(self, x):
+            return super().scaled(x) + 1
+
+    return Derived().scaled(x)
+
+
+@reaches("CLEANUP_THROW")
+def ends_what_it_delegates_to(x):
+    def outer():
+        return (yield from [x, x + 1])
+
+    generator = outer()
+    next(generator)
+    try:
+        generator.throw(StopIteration(x * 2))
+    except StopIteration as stopped:
+        return stopped.value
 
 
 @reaches("DELETE_FAST")
@@ -167,7 +217,9 @@ def goes_on_behind_both_branches(x):
         y = x + 1
     else:
         y = x + 2
-    return y * 2
+    y = y * 2
+    y = y + x.ndim
+    return y * 3
 
 
 @reaches("POP_JUMP_BACKWARD_IF_TRUE")
@@ -243,7 +295,7 @@ def passes_an_error_on(x):
         return x + 1
 
 
-@reaches("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
+@reaches("CHECK_EG_MATCH", "PREP_RERAISE_STAR", "CALL_INTRINSIC_2")
 def handles_a_group(x):
     try:
         raise ExceptionGroup("two", [ValueError(1), KeyError(2)])
@@ -267,7 +319,7 @@ def leaves_a_context_by_an_error(x):
     return x + 1
 
 
-@reaches("GET_YIELD_FROM_ITER", "SEND", "JUMP_BACKWARD_NO_INTERRUPT")
+@reaches("GET_YIELD_FROM_ITER", "SEND", "JUMP_BACKWARD_NO_INTERRUPT", "END_SEND")
 def delegates_to_a_generator(x):
     def inner():
         yield x
@@ -279,7 +331,8 @@ def delegates_to_a_generator(x):
     return list(outer())
 
 
-@reaches("LOAD_BUILD_CLASS", "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "SETUP_ANNOTATIONS")
+@reaches("LOAD_BUILD_CLASS", "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "LOAD_LOCALS",
+         "LOAD_FROM_DICT_OR_DEREF", "SETUP_ANNOTATIONS")  # fmt: skip
 def makes_a_class(x):
     factor = 2
 

@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 from bytecode import BinaryOp, Bytecode, CellVar, Compare, CompilerFlags, FreeVar, Instr, Label, TryBegin, TryEnd
-from bytecode.instr import InstrLocation
+from bytecode.instr import InstrLocation, Intrinsic1Op, Intrinsic2Op
 
 from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.instructions import Instruction
@@ -26,6 +26,7 @@ _COMPARE = dict(zip(dis.cmp_op, Compare, strict=False))
 _BINARY = dict(zip(BINARY_OPS, BinaryOp, strict=False))
 _CONST_OPS = frozenset(dis.opname[opcode] for opcode in dis.hasconst)
 _CELL_OPS = frozenset(dis.opname[opcode] for opcode in dis.hasfree)
+_INTRINSICS = {"CALL_INTRINSIC_1": Intrinsic1Op, "CALL_INTRINSIC_2": Intrinsic2Op}
 _ABSTRACT_JUMPS = {spelling: jump for jump, pair in DIRECTED_JUMPS.items() for spelling in (jump, *pair)}
 
 
@@ -38,6 +39,13 @@ class _Const:
     """Stands in for a constant while the library merges constants by value."""
 
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _CellSlot:
+    """The argument of an instruction for fast locals, where it is the place of a cell or free variable."""
+
+    name: str
 
 
 @dataclass(eq=False, slots=True)
@@ -59,6 +67,7 @@ class _Op:
     effect_arg: int | None = None
     target_index: int | None = None
     final: bool = False
+    copied: bool = False
 
     def __str__(self) -> str:
         return self.opname if self.arg is None else f"{self.opname} {self.arg!r}"
@@ -119,6 +128,12 @@ class Assembler:
                 arg = (*(bool(instruction.oparg >> bit & 1) for bit in range(flags)), arg)
         self.set_position(instruction.positions)
         self.emit(instruction.opname, arg)
+        self._ops[-1].copied = True
+
+    def emit_on_cell(self, opname: str, name: str) -> None:
+        """Append an instruction for fast locals (LOAD_FAST_AND_CLEAR, STORE_FAST) that works on the place of a cell or free
+        variable itself: it takes, and leaves there, the cell, a plain value or NULL."""
+        self.emit(opname, _CellSlot(name))
 
     def label(self) -> Label:
         return Label()
@@ -261,7 +276,10 @@ class Assembler:
         skipped = len(layout.ops) - len(self._ops)
         self.emitted = [index - skipped for index, depth in enumerate(depths) if depth is not None]
         code = listing.to_code(stacksize=max(deepest, 1), compute_exception_stack_depths=False)
-        found: CodeType = code.replace(co_consts=tuple(const.value for const in code.co_consts))
+        reached = (op for op, depth in zip(layout.ops, depths) if depth is not None)
+        on_cells = {index: op.opcode for index, op in enumerate(reached) if isinstance(op.arg, _CellSlot)}
+        raw = _renamed(code.co_code, on_cells) if on_cells else code.co_code
+        found: CodeType = code.replace(co_code=raw, co_consts=tuple(const.value for const in code.co_consts))
         return found
 
     def _lay_out(self, cellvars: tuple[str, ...], freevars: tuple[str, ...], firstlineno: int) -> _Layout:
@@ -337,8 +355,14 @@ class Assembler:
         facts = FACTS[op.opcode]
         if facts.argument is None:
             return Instr(op.opname, location=location)
+        if isinstance(arg, _CellSlot):  # the library takes no cell for these; `finish` puts the opcode in place
+            return Instr("MAKE_CELL", _variable(op, arg.name, layout), location=location)
+        if op.opname == "LOAD_FAST" and not op.copied:
+            return Instr(DIALECT.checked_load, arg, location=location)
         if op.opname in _CELL_OPS:
-            arg = _variable(op, layout)
+            arg = _variable(op, arg, layout)
+        elif op.opname in _INTRINSICS:
+            arg = _INTRINSICS[op.opname](arg)
         elif op.opname == "COMPARE_OP":
             arg = _COMPARE[arg]
         elif op.opname == "BINARY_OP":
@@ -371,11 +395,26 @@ def _effect_arg(op: _Op) -> int:
     return 0
 
 
-def _variable(op: _Op, layout: _Layout) -> CellVar | FreeVar:
-    if op.arg in layout.freevars:
-        return FreeVar(op.arg)
-    if op.arg in layout.cellvars:
-        return CellVar(op.arg)
+def _renamed(raw: bytes, opcodes: dict[int, int]) -> bytes:
+    """Code whose instructions at these indices have other opcodes, with the same arguments."""
+    code, offset, index = bytearray(raw), 0, 0
+    while offset < len(code):
+        opcode = code[offset]
+        if opcode == dis.EXTENDED_ARG:
+            offset += 2
+            continue
+        if index in opcodes:
+            code[offset] = opcodes[index]
+        offset += 2 + 2 * FACTS[opcode].caches
+        index += 1
+    return bytes(code)
+
+
+def _variable(op: _Op, name: str, layout: _Layout) -> CellVar | FreeVar:
+    if name in layout.freevars:
+        return FreeVar(name)
+    if name in layout.cellvars:
+        return CellVar(name)
     raise AssemblyError(f"{op.opname} of {op.arg!r}, which is neither a cell nor a free variable of this code")
 
 

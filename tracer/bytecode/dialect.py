@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one Python version encodes comparisons and calls."""
+    """How one Python version encodes comparisons, calls, loops and locals."""
 
     version: tuple[int, int]
     #: COMPARE_OP: the comparison is `dis.cmp_op[arg >> compare_shift]`.
@@ -21,12 +21,31 @@ class Dialect:
     call_sequence: tuple[str, ...] = ("PRECALL", "CALL")
     keyword_names_prefix: str | None = "KW_NAMES"
     keyword_call: str | None = None
+    #: Instructions at the target of FOR_ITER that take the iterator, and an item that is not there, from the stack. The first is
+    #: there for specialised code: FOR_ITER itself jumps behind it.
+    loop_end: tuple[str, ...] = ()
+    #: LOAD_FAST trusts the compiler that the local is bound; this one does not.
+    checked_load: str = "LOAD_FAST"
 
 
 PY311 = Dialect(version=(3, 11))
-PY312 = replace(PY311, version=(3, 12), compare_shift=4, call_sequence=("CALL",))
-PY313 = replace(PY312, version=(3, 13), compare_shift=5, keyword_names_prefix=None, keyword_call="CALL_KW")
-PY314 = replace(PY313, version=(3, 14))
+PY312 = replace(
+    PY311,
+    version=(3, 12),
+    compare_shift=4,
+    call_sequence=("CALL",),
+    loop_end=("END_FOR",),
+    checked_load="LOAD_FAST_CHECK",
+)
+PY313 = replace(
+    PY312,
+    version=(3, 13),
+    compare_shift=5,
+    keyword_names_prefix=None,
+    keyword_call="CALL_KW",
+    loop_end=("END_FOR", "POP_TOP"),
+)
+PY314 = replace(PY313, version=(3, 14), loop_end=("END_FOR", "POP_ITER"))
 
 DIALECTS: Mapping[tuple[int, int], Dialect] = {d.version: d for d in (PY311, PY312, PY313, PY314)}
 

@@ -95,6 +95,8 @@ class Program:
     freevars: tuple[str, ...]
     #: Names of all fast locals, cells and free variables, as the interpreter indexes them.
     localsplus: tuple[str, ...]
+    #: Indices in `localsplus` of cells and free variables. A local of an inlined comprehension may have the name of one.
+    cell_slots: frozenset[int]
     #: Start offset of each instruction, its EXTENDED_ARG prefixes included.
     _starts: list[int]
     #: Results of analyses, keyed by the analysis.
@@ -191,6 +193,7 @@ def _decode(code: CodeType, code_ref: Callable[[], CodeType | None]) -> Program:
         cellvars=code.co_cellvars,
         freevars=code.co_freevars,
         localsplus=localsplus,
+        cell_slots=frozenset(i for i, name in enumerate(localsplus) if i >= len(varnames) or name in code.co_cellvars),
         _starts=starts,
     )
 

@@ -113,6 +113,8 @@ def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
         index = instruction.index
         named = (instruction.argval,) if len(accesses) == 1 else instruction.argval  # two, of STORE_FAST_LOAD_FAST and the like
         for access, name in zip(accesses, named):
+            if name not in bit:  # the place of a cell, in a resume function
+                continue
             if Access.READ in access and not writes[index] & bit[name]:
                 reads[index] |= bit[name]
             if Access.WRITE in access:

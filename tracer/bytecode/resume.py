@@ -17,6 +17,7 @@ from tracer.bytecode.assembler import FUNCTION_FLAGS, Assembler
 from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
 from tracer.bytecode.liveness import zero_argument_supers
+from tracer.bytecode.opcode_facts import FACTS
 from tracer.bytecode.stack_shape import StackShape, stack_shape
 
 _RESUMES = ".<resume at "  # in the qualified name: the plain one is what tracebacks show
@@ -46,7 +47,8 @@ def resume_code(
     """Code of a function that continues `code` at instruction `index`.
 
     Arguments: one `___stack<i>` for each "value" of `stack`, bottom first, then `locals` by name; other fast
-    locals are unbound. All cells travel as closure: co_freevars == code.co_cellvars + code.co_freevars.
+    locals are unbound. All cells travel as closure: co_freevars == code.co_cellvars + code.co_freevars. Where one of `locals` is
+    among the cells, an inlined comprehension keeps a plain value in its place.
 
     Where `index` lies inside exception handlers, `exc_handled` names one stack position for each, outermost
     first, whose argument is the exception being handled there: either the slot that saves the previous
@@ -104,6 +106,11 @@ def _assemble(
         assembler.emit("RETURN_GENERATOR")
         assembler.pop()
     _rebuild_stack(assembler, stack, shape, exc_handled, names, offset)
+    for name in locals:
+        if name in whole.cellvars:
+            assembler.load_fast(name)
+            assembler.delete_fast(name)
+            assembler.emit_on_cell("STORE_FAST", name)
     labels = {at: assembler.label() for at in whole.labels | {target}}
     assembler.jump(labels[target])
     origins = _copy_body(assembler, whole, labels)
@@ -183,9 +190,8 @@ def _check(
         raise ResumeError(f"{where}: instruction {whole[index]} is never reached")
     if shape.depth != len(stack):
         raise ResumeError(f"{where}: {whole[index]} runs on a stack of {shape.depth} values, {len(stack)} were given")
-    cells = set(locals).intersection(whole.cellvars + whole.freevars)
-    if cells or not set(locals).issubset(whole.varnames):
-        wrong = sorted(cells or set(locals).difference(whole.varnames))
+    wrong = sorted(set(locals).difference(whole.varnames) | set(locals).intersection(whole.cellvars) - _plain_in_cells(whole))
+    if wrong:
         raise ResumeError(f"{where}: not fast locals: {', '.join(wrong)} (cells arrive through the closure)")
     if not len(exc_handled) == len(shape.saved) or any(
         at not in (slot, slot + 1) for at, slot in zip(exc_handled, shape.saved, strict=True)
@@ -195,6 +201,11 @@ def _check(
             f"exc_handled must name them (or the slots above), not {exc_handled}"
         )
     return shape
+
+
+def _plain_in_cells(whole: Program) -> set[str]:
+    """The cells in whose place an inlined comprehension may keep a plain value."""
+    return {each.argval for each in whole if FACTS[each.opcode].locals and each.arg in whole.cell_slots}
 
 
 def _call_start(whole: Program, index: int) -> int:
@@ -265,6 +276,7 @@ def _copy_body(assembler: Assembler, whole: Program, labels: dict[int, Label]) -
     current: ExceptionEntry | None = None
     token = None
     super_calls: frozenset[int] = frozenset()
+    start = next((instruction.index for instruction in whole if instruction.opname == "RESUME"), len(whole))
     for instruction in whole:
         if instruction.handler is not current:
             if token is not None:
@@ -277,12 +289,20 @@ def _copy_body(assembler: Assembler, whole: Program, labels: dict[int, Label]) -
         if instruction.index in supers:
             _pass_super_arguments(assembler, whole, instruction.positions)
             super_calls = frozenset(range(instruction.index, instruction.index + len(DIALECT.call_sequence)))
-        if instruction.opname in _DROPPED and not (instruction.opname == "RESUME" and instruction.arg):
+        if instruction.opname in _DROPPED and instruction.index <= start:
             assembler.set_position(instruction.positions)
             assembler.emit("NOP")
         elif instruction.index in super_calls:
             assembler.set_position(instruction.positions)
             assembler.emit(instruction.opname, 2)
+        elif instruction.opname == "LOAD_SUPER_ATTR":  # has loaded both, but lets `super()` look for them
+            assembler.set_position(instruction.positions)
+            origins[assembler.position()] = instruction.index
+            assembler.emit(instruction.opname, (bool(instruction.oparg & 1), True, instruction.argval))
+        elif FACTS[instruction.opcode].locals and instruction.arg in whole.cell_slots:
+            assembler.set_position(instruction.positions)
+            origins[assembler.position()] = instruction.index
+            assembler.emit_on_cell(instruction.opname, instruction.argval)
         else:
             target = None if instruction.target is None else labels[instruction.target]
             origins[assembler.position()] = instruction.index

@@ -106,7 +106,7 @@ class BreakEmitter:
                 cg.keep(cell)
 
     def _live_locals(self, frame: InstructionTranslator) -> list[str]:
-        live = live_names(frame.program, frame.pc - 1)
+        live = _live_or_in_cells(frame, frame.pc - 1)
         return sorted(name for name in live if name in frame.locals)
 
     def _run_frame(self, cg: Codegen, frames: list[InstructionTranslator], depth: int) -> None:
@@ -140,8 +140,11 @@ class BreakEmitter:
             asm.jump(done)
         if jumped is not None:
             asm.place(jumped.label)
+            for opname in jumped.passed:
+                asm.emit(opname)
             names = self._store_results(cg, jumped.results, handled)
-            self._resume(cg, (depth, "jump"), frame, jumped.target, jumped.stack, names, outer)
+            target = jumped.target + len(jumped.passed)
+            self._resume(cg, (depth, "jump"), frame, target, jumped.stack, names, outer)
             if token is not None:
                 asm.jump(done)
         if token is not None:
@@ -201,8 +204,8 @@ class BreakEmitter:
         offset = frame.program.instructions[index].offset
         result_names = list(results)
         index, stack, results, locals_now = _step_over_stores(frame, index, stack, results)
-        live = live_names(frame.program, index)
-        overwritten = overwritten_names(frame.program, index)
+        live = _live_or_in_cells(frame, index)
+        overwritten = overwritten_names(frame.program, index).difference(frame.code.co_cellvars, frame.code.co_freevars)
         handed: dict[str, Held] = {name: locals_now[name] for name in sorted(live) if name in locals_now}
         for local in sorted(overwritten):  # None for a value that would have to be made first
             last = locals_now.get(local, NONE)
@@ -247,12 +250,12 @@ class BreakEmitter:
         describe = self._describer.describe
         handed = [value for value in values if not isinstance(value, NullVariable)]
         args = tuple([Result(results.index(value)) if isinstance(value, str) else describe(value) for value in handed])
-        cells = tuple([describe(frame.cells[cell]) for cell in (*frame.code.co_cellvars, *frame.code.co_freevars)])
+        cells = tuple([describe(cell) for cell in frame.closure()])
         self._resumptions[way[0]].append(Resumption(name, way[1], args, cells))
 
     def _push_hand_over(self, cg: Codegen, frame: InstructionTranslator, name: str) -> None:
         """-> NULL, method `hand_over` of the resume function, which is bound to the cells of the frame"""
-        cells = [frame.cells[cell] for cell in (*frame.code.co_cellvars, *frame.code.co_freevars)]
+        cells = frame.closure()
         cg.asm.push_null()
         cg.asm.load_deref(name)
         if cells:
@@ -269,6 +272,12 @@ class BreakEmitter:
             cg.asm.load_fast(value)
         else:
             cg.load(value)
+
+
+def _live_or_in_cells(frame: InstructionTranslator, index: int) -> frozenset[str]:
+    """The locals that are live before an instruction, and the names of cells: in the place of one, an inlined comprehension may
+    keep a plain value."""
+    return live_names(frame.program, index).union(frame.code.co_cellvars, frame.code.co_freevars)
 
 
 def _step_over_stores(

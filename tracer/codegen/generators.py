@@ -69,7 +69,7 @@ def _emit_suspended(cg: Codegen, generator: GeneratorVariable) -> None:
     kinds: list[StackEntry] = ["null" if isinstance(value, NullVariable) else "value" for value in frame.stack]
     code = suspended_generator(frame.code, index, (*kinds, "value"), names)
     _C.never_trace(code)
-    cells = [frame.cells[name] for name in (*frame.code.co_cellvars, *frame.code.co_freevars)]
+    cells = frame.closure()
     values = [value for value in frame.stack if not isinstance(value, NullVariable)]
     arguments = [*values, NONE, *(frame.locals[name] for name in names)]
     cg.call_object(

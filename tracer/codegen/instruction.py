@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.opcode_facts import FACTS
 from tracer.codegen.codegen import Codegen
 from tracer.graph_breaks import unsupported
@@ -31,12 +32,13 @@ class Ran:
 
 @dataclasses.dataclass
 class Jump:
-    """The jump target of an instruction, and the stack and number of results there."""
+    """The jump target of an instruction; the stack and number of results behind the instructions `passed` that stand there."""
 
     label: Label
     target: int
     stack: list[VariableTracker]
     results: int
+    passed: tuple[str, ...] = ()
 
 
 def push(cg: Codegen, value: VariableTracker) -> None:
@@ -56,10 +58,8 @@ def run_instruction(cg: Codegen, frames: list[InstructionTranslator], push_opera
         return _run_call(cg, frame, push_operands)
     if inst.opname in _NEED_OWN_GLOBALS and frame.globals is not frames[0].globals:
         unsupported("cannot-reconstruct", value=f"{inst.opname} for the module of a callee")
-    if inst.opname == "LOAD_METHOD":  # NULL, obj.name
-        push_operands(1)
-        asm.emit("LOAD_ATTR", inst.argval)
-        return Ran([*stack[:-1], NULL_VALUE], 1)
+    if inst.opname in _LOAD_ATTRIBUTES:
+        return _run_load_attribute(cg, frame, push_operands)
     if inst.opname in ("STORE_FAST", "DELETE_FAST"):
         count = int(inst.opname == "STORE_FAST")
         push_operands(count)
@@ -93,6 +93,23 @@ def _run_call(cg: Codegen, frame: InstructionTranslator, push_operands: PushOper
     return Ran(list(frame.stack[: -count - 2]), 1)
 
 
+#: How many values these take. LOAD_METHOD always loads for a call: NULL below the attribute.
+_LOAD_ATTRIBUTES = {"LOAD_METHOD": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 3}
+
+
+def _run_load_attribute(cg: Codegen, frame: InstructionTranslator, push_operands: PushOperands) -> Ran:
+    inst = frame.inst
+    count, flags = _LOAD_ATTRIBUTES[inst.opname], FACTS[inst.opcode].flags
+    push_operands(count)
+    if flags:  # `super()` would look for its arguments in the frame, which is another here
+        cg.asm.emit(inst.opname, (False, *(True,) * (flags - 1), inst.argval))
+    else:
+        cg.asm.emit("LOAD_ATTR", inst.argval)
+    below = frame.stack[: len(frame.stack) - count]
+    is_for_call = inst.oparg & 1 if flags else inst.opname == "LOAD_METHOD"
+    return Ran([*below, NULL_VALUE] if is_for_call else below, 1)
+
+
 def _run_jump(cg: Codegen, frame: InstructionTranslator, push_operands: PushOperands) -> Ran:
     asm, inst = cg.asm, frame.inst
     assert inst.target is not None
@@ -107,10 +124,10 @@ def _run_jump(cg: Codegen, frame: InstructionTranslator, push_operands: PushOper
         asm.emit("FOR_ITER", label)
         asm.swap(2)
         asm.pop()
-        return Ran(list(stack), 1, Jump(label, inst.target, below, 0))
+        return Ran(list(stack), 1, Jump(label, inst.target, below, 0, DIALECT.loop_end))
     name = inst.opname.replace("_FORWARD", "").replace("_BACKWARD", "")
     if name.startswith("POP_JUMP"):
-        asm.emit(f"POP_JUMP_FORWARD{name[len('POP_JUMP') :]}", label)
+        asm.emit(name, label)
         return Ran(below, 0, Jump(label, inst.target, below, 0))
     if name.endswith("_OR_POP"):
         asm.emit(name, label)

@@ -55,8 +55,9 @@ class OpcodeRegistry:
         table: list[Handler] = [_no_handler] * 256
         for name, windows in self._windows.items():
             for since, until, handler in windows:
-                if since <= version < until and name in opcode.opmap:
-                    table[opcode.opmap[name]] = handler
+                number = opcode.opmap.get(name, -1)
+                if since <= version < until and 0 <= number < len(table):  # those beyond are the compiler's own
+                    table[number] = handler
         return table
 
 

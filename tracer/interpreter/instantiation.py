@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import enum
 import types
@@ -183,9 +184,11 @@ def _refuse_abstract(tx: Tracer, cls: type) -> None:
     """Raises the TypeError that object.__new__ raises for an abstract class."""
     owner, methods = lookup(cls, "__abstractmethods__")
     if owner is cls and methods and storage_base(cls) is object:
-        names = sorted(methods)
-        what = f"method{'s' * (len(names) > 1)} {', '.join(names)}"
-        tx.raise_error(TypeError, f"Can't instantiate abstract class {cls.__name__} with abstract {what}")
+        stand_in = abc.ABCMeta(cls.__name__, (), {name: abc.abstractmethod(_refuse_abstract) for name in methods})
+        try:
+            stand_in()
+        except TypeError as error:  # in the words of this version of CPython
+            tx.raise_error(TypeError, *error.args)
 
 
 def _new_named_tuple(

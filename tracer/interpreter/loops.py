@@ -9,10 +9,24 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
+from tracer.bytecode import Program
 from tracer.variables.iteration import IteratorVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator
+
+
+#: What lies between GET_ITER and FOR_ITER where a comprehension is inlined in the function around it.
+_BEFORE_COMPREHENSION = frozenset({"LOAD_FAST_AND_CLEAR", "MAKE_CELL", "SWAP", "COPY", "BUILD_LIST", "BUILD_SET", "BUILD_MAP"})
+
+
+def loop_head(program: Program, index: int) -> int:
+    """The index of the FOR_ITER that takes the iterator which the GET_ITER at `index` makes; of another instruction, where it is
+    for no loop."""
+    index += 1
+    while program[index].opname in _BEFORE_COMPREHENSION:
+        index += 1
+    return index
 
 
 def step_before_loop(frame: InstructionTranslator | None) -> int | None:

@@ -316,8 +316,13 @@ class InstructionTranslator:
     def double(self) -> InstructionTranslator:
         """A copy of this frame at its current position, to be run on trial."""
         double = copy.copy(self)
-        double.stack, double.locals = list(self.stack), dict(self.locals)
+        double.stack, double.locals, double.cells = list(self.stack), dict(self.locals), dict(self.cells)
         return double
+
+    def closure(self) -> list[CellVariable]:
+        """The cells of the frame, in the order of its code. Where an inlined comprehension keeps a value in the place of one, an
+        empty cell stands for it."""
+        return [self.cells.get(name) or CellVariable() for name in (*self.code.co_cellvars, *self.code.co_freevars)]
 
     def forget(self) -> None:
         """Drops the frame's values, because generators among them refer back to the frame that made them."""

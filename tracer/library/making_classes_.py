@@ -71,14 +71,36 @@ def _refuse_own_abstractness(tx: Tracer, value: Value) -> None:
         unsupported("makes-a-class", function=f"An abstract class with {value.describe()}, which may be abstract itself,")
 
 
-@models(typing.Generic.__init_subclass__.__func__)  # type: ignore[attr-defined]  # a class method
+def _function_of(cls: Any) -> Any:
+    """What `cls.__init_subclass__` binds to a class; in C a descriptor (Generic, from Python 3.12 on)."""
+    method = vars(cls)["__init_subclass__"]
+    return getattr(method, "__func__", method)
+
+
+@models(_function_of(typing.Generic))
 def _init_generic(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     return _init_by_typing(tx, typing.Generic, cls, *args, **kwargs)
 
 
-@models(typing.Protocol.__init_subclass__.__func__)  # type: ignore[attr-defined]  # a class method
+@models(_function_of(typing.Protocol))
 def _init_protocol(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     return _init_by_typing(tx, typing.Protocol, cls, *args, **kwargs)
+
+
+def _init_protocol_class(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+    """Of the metaclass, which notes the names of the protocol."""
+    if not isinstance(cls, MadeClassVariable):
+        unsupported("makes-a-class", function=f"The metaclass of Protocol with {cls.describe()}")
+    try:
+        cls.apply_step(tx, vars(_PROTOCOL_META)["__init__"], "", (), {})  # what `type` ignores
+    except Exception as error:
+        unsupported("makes-a-class", cause=error, function=f"A class statement that fails ({error})")
+    return NONE
+
+
+_PROTOCOL_META: Any = type(typing.Protocol)
+if "__init__" in vars(_PROTOCOL_META):  # from Python 3.12 on
+    models(vars(_PROTOCOL_META)["__init__"])(_init_protocol_class)
 
 
 def _init_by_typing(tx: Tracer, of: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
@@ -90,7 +112,7 @@ def _init_by_typing(tx: Tracer, of: Any, cls: Value, *args: Value, **kwargs: Val
     if kwargs:
         tx.raise_error(TypeError, f"{cls.value.__qualname__}.__init_subclass__() takes no keyword arguments")
     try:
-        cls.apply_step(tx, of.__init_subclass__.__func__)
+        cls.apply_step(tx, _function_of(of))
     except Exception as error:
         unsupported("makes-a-class", cause=error, function=f"A class statement that fails ({error})")
     return NONE

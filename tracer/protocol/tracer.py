@@ -285,6 +285,9 @@ class IsLocated(Protocol):
     def parent(self) -> Frame | None:
         """The frame that called this one."""
 
+    def closure(self) -> list[CellVariable]:
+        """The cells of the frame, in the order of its code."""
+
     def frames(self) -> Sequence[Frame]:
         """The frames from the root to this one."""
 

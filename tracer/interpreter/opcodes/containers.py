@@ -166,6 +166,20 @@ def binary_subscr(tx: Frame, inst: Instruction) -> None:
     tx.push(container.get_item(tx, key))
 
 
+@handles("BINARY_SLICE")
+def binary_slice(tx: Frame, inst: Instruction) -> None:
+    """container, start, stop -> container[start:stop]"""
+    container, start, stop = tx.pop_many(3)
+    tx.push(container.get_item(tx, SliceVariable(start, stop, NONE)))
+
+
+@handles("STORE_SLICE")
+def store_slice(tx: Frame, inst: Instruction) -> None:
+    """value, container, start, stop ->"""
+    value, container, start, stop = tx.pop_many(4)
+    container.set_item(tx, SliceVariable(start, stop, NONE), value)
+
+
 @handles("STORE_SUBSCR")
 def store_subscr(tx: Frame, inst: Instruction) -> None:
     """value, container, key ->"""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.interpreter.handlers import handles
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.iterators.generators import GeneratorVariable
 from tracer.variables.values.constant import NONE
 
@@ -36,17 +37,50 @@ def get_yield_from_iter(tx: Frame, inst: Instruction) -> None:
 @handles("SEND", until=(3, 12))
 def send(tx: Frame, inst: Instruction) -> None:
     """iterator, sent -> iterator, item; after the loop: iterator, sent -> returned"""
-    sent = tx.pop()
-    iterator = tx.stack[-1]
-    if isinstance(iterator, GeneratorVariable):
-        item, returned = iterator.resume(tx, sent)
-    elif sent.is_none():
-        item, returned = iterator.next(tx), NONE
-    else:
-        item, returned = iterator.call_method(tx, "send", [sent], {}), NONE
+    item, returned = _sent(tx, tx.pop())
     if item is not None:
         tx.push(item)
     else:
         tx.pop()
         tx.push(returned)
         tx.jump(inst)
+
+
+@handles("SEND", since=(3, 12))
+def send_or_end(tx: Frame, inst: Instruction) -> None:
+    """iterator, sent -> iterator, item; after the loop: iterator, sent -> iterator, returned"""
+    item, returned = _sent(tx, tx.pop())
+    if item is not None:
+        tx.push(item)
+    else:
+        tx.push(returned)
+        tx.jump(inst)
+
+
+def _sent(tx: Frame, sent: VariableTracker) -> tuple[VariableTracker | None, VariableTracker]:
+    """(item, NONE) or, after the loop, (None, what the iterator on the stack returned)"""
+    iterator = tx.stack[-1]
+    if isinstance(iterator, GeneratorVariable):
+        return iterator.resume(tx, sent)
+    if sent.is_none():
+        return iterator.next(tx), NONE
+    return iterator.call_method(tx, "send", [sent], {}), NONE
+
+
+@handles("END_SEND")
+def end_send(tx: Frame, inst: Instruction) -> None:
+    """iterator, returned -> returned"""
+    returned = tx.pop()
+    tx.pop()
+    tx.push(returned)
+
+
+@handles("CLEANUP_THROW")
+def cleanup_throw(tx: Frame, inst: Instruction) -> None:
+    """iterator, sent, exception -> None, what a StopIteration that was thrown into a `yield from` carries"""
+    exception = tx.stack[-1]
+    if not is_exception(exception, StopIteration):
+        raise ObservedException(exception, again=True)
+    tx.pop_many(3)
+    tx.push(NONE)
+    tx.push(exception.get_attr(tx, "value"))

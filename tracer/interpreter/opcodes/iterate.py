@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
-from tracer.interpreter.handlers import handles
+from tracer.interpreter.handlers import breaks, handles
+from tracer.interpreter.loops import loop_head
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 @handles("GET_ITER")
 def get_iter(tx: Frame, inst: Instruction) -> None:
     """iterable -> iterator"""
-    tx.loops[inst.index + 1] = tx.step
+    tx.loops[loop_head(tx.program, inst.index)] = tx.step
     tx.push(tx.pop().iterate(tx))
 
 
@@ -27,3 +28,18 @@ def for_iter(tx: Frame, inst: Instruction) -> None:
         tx.jump(inst)
     else:
         tx.push(item)
+
+
+@handles("FOR_ITER", since=(3, 12), until=(3, 13))
+def for_iter_or_skip(tx: Frame, inst: Instruction) -> None:
+    """iterator -> iterator, item; after the loop: iterator ->, and END_FOR is skipped"""
+    item = tx.stack[-1].next(tx)
+    if item is None:
+        tx.pop()
+        tx.jump(inst)
+        tx.pc += 1
+    else:
+        tx.push(item)
+
+
+breaks("END_FOR", since=(3, 12), until=(3, 13), why="the FOR_ITER that jumps there passes over it")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tracer import config
-from tracer.bytecode import Instruction
+from tracer.bytecode import DIALECT, Instruction
 from tracer.errors import Unsupported
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.handlers import Handler, handles
@@ -44,8 +44,11 @@ def _is_false(tx: Frame, value: VariableTracker) -> bool:
     """Whether a value is false. If the body of `if value:` only raises, and data decide, the graph tests at run time that it is
     false."""
     if _is_tested_in_graph(value) and _only_raises(tx):
-        _test(tx, value.call_method(tx, "logical_not", [], {}), "the program raises here")
+        _test_not(tx, value)
         return True
+    if _is_tested_in_graph(value) and _target_only_raises(tx):
+        _test(tx, value, "the program raises here")
+        return False
     return not (_decided_unless_raising(tx, value, False) if isinstance(value, SymNodeVariable) else value.truth(tx))
 
 
@@ -76,6 +79,9 @@ def _holds(tx: Frame, value: VariableTracker) -> bool:
     if not _is_tested_in_graph(value):
         return value.truth(tx)
     message = _assertion_of(tx)
+    if message is None and _target_only_raises(tx):
+        _test_not(tx, value)
+        return False
     if message is None:
         if not _only_raises(tx):
             return value.truth(tx)
@@ -106,6 +112,22 @@ def _test(tx: Frame, value: VariableTracker, message: str) -> None:
     tx.output.call_function(torch._assert_async, (value.graph_arg(), message), {})
 
 
+def _test_not(tx: Frame, value: VariableTracker) -> None:
+    _test(tx, value.call_method(tx, "logical_not", [], {}), "the program raises here")
+
+
+def _target_only_raises(tx: Frame) -> bool:
+    """Whether the instructions at the target of the jump do nothing but raise. (Python 3.12 puts the body of an `if` there that
+    ends a loop.)"""
+    assert tx.inst.target is not None
+    for one in tx.program.instructions[tx.inst.target :]:
+        if one.opname in ("RAISE_VARARGS", "RERAISE"):
+            return True
+        if one.final or one.target is not None or one.opname.startswith(("YIELD", "SEND")):
+            return False
+    return False
+
+
 def _only_raises(tx: Frame) -> bool:
     """Whether the instructions between here and the target of the jump do nothing but raise. If they are to run, the frame
     is run by CPython instead."""
@@ -123,11 +145,12 @@ def _only_raises(tx: Frame) -> bool:
 
 def _assertion_of(tx: Frame) -> str | None:
     """The constant message of the AssertionError that the instructions ahead raise."""
-    ahead = tx.program.instructions[tx.pc : tx.pc + 5]
+    with_message = ["LOAD_ASSERTION_ERROR", "LOAD_CONST", *DIALECT.call_sequence, "RAISE_VARARGS"]
+    ahead = tx.program.instructions[tx.pc : tx.pc + len(with_message)]
     names = [inst.opname for inst in ahead]
     if names[:2] == ["LOAD_ASSERTION_ERROR", "RAISE_VARARGS"]:
         return "assertion error"
-    if names == ["LOAD_ASSERTION_ERROR", "LOAD_CONST", "PRECALL", "CALL", "RAISE_VARARGS"]:
+    if names == with_message:
         return str(ahead[1].argval)
     return None
 
@@ -139,7 +162,8 @@ for _suffix, _condition in (
     ("NOT_NONE", _is_not_none),
 ):
     for _direction in ("FORWARD", "BACKWARD"):
-        handles(f"POP_JUMP_{_direction}_IF_{_suffix}")(_pop_jump(_condition))
+        handles(f"POP_JUMP_{_direction}_IF_{_suffix}", until=(3, 12))(_pop_jump(_condition))
+    handles(f"POP_JUMP_IF_{_suffix}", since=(3, 12))(_pop_jump(_condition))
 
 
 @handles("JUMP_IF_TRUE_OR_POP")

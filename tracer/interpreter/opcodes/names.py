@@ -13,7 +13,7 @@ from tracer.interpreter.handlers import breaks, handles
 from tracer.interpreter.opcodes.stack import drop_contents, drop_local
 from tracer.interpreter.raising import raise_name_error
 from tracer.protocol.tracer import Tracer
-from tracer.protocol.variable import NULL, ObservedException, VariableTracker, is_exception
+from tracer.protocol.variable import NULL, NullVariable, ObservedException, VariableTracker, is_exception
 from tracer.sources.base import Source
 from tracer.sources.functions import FunctionGlobalsSource
 from tracer.sources.roots import (
@@ -26,6 +26,7 @@ from tracer.sources.roots import (
 )
 from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.functions.python_functions import CellVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
@@ -40,19 +41,59 @@ def load_const(tx: Frame, inst: Instruction) -> None:
     tx.stack.append(from_python(inst.argval))
 
 
-@handles("LOAD_FAST")
+@handles("LOAD_FAST", until=(3, 12))
 def load_fast(tx: Frame, inst: Instruction) -> None:
     """-> local"""
     tx.stack.append(tx.load_local(inst.argval))
 
 
-@handles("STORE_FAST")
+@handles("LOAD_FAST", "LOAD_FAST_CHECK", since=(3, 12))
+def load_slot(tx: Frame, inst: Instruction) -> None:
+    """-> local"""
+    cell = tx.cells.get(inst.argval) if inst.arg in tx.program.cell_slots else None
+    tx.stack.append(tx.load_local(inst.argval) if cell is None else cell)
+
+
+@handles("STORE_FAST", until=(3, 12))
 def store_fast(tx: Frame, inst: Instruction) -> None:
     """value ->"""
     name = inst.argval
     if name in tx.locals:
         drop_local(tx, name)
     tx.locals[name] = tx.stack.pop()
+
+
+@handles("STORE_FAST", since=(3, 12))
+def store_slot(tx: Frame, inst: Instruction) -> None:
+    """value ->. An inlined comprehension gives a local back what LOAD_FAST_AND_CLEAR has taken: NULL, if it was unbound, and the
+    cell of one that has a cell."""
+    name = inst.argval
+    if name in tx.locals:
+        drop_local(tx, name)
+    value = tx.stack.pop()
+    if inst.arg in tx.program.cell_slots:
+        tx.cells.pop(name, None)
+        tx.locals.pop(name, None)
+        if isinstance(value, CellVariable):
+            tx.cells[name] = value
+            return
+    if isinstance(value, NullVariable):
+        tx.locals.pop(name, None)
+    else:
+        tx.locals[name] = value
+
+
+@handles("LOAD_FAST_AND_CLEAR")
+def load_fast_and_clear(tx: Frame, inst: Instruction) -> None:
+    """-> what the local holds: a value, a cell or NULL; it is unbound then"""
+    name = inst.argval
+    if inst.arg in tx.program.cell_slots and name in tx.cells:
+        tx.stack.append(tx.cells.pop(name))
+    elif name in tx.locals:
+        tx.stack.append(tx.load_local(name))
+        del tx.locals[name]
+    else:
+        tx.stack.append(NULL)
 
 
 @handles("DELETE_FAST")
@@ -64,6 +105,16 @@ def delete_fast(tx: Frame, inst: Instruction) -> None:
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
+
+
+@handles("MAKE_CELL")
+def make_cell(tx: Frame, inst: Instruction) -> None:
+    """Makes the cell of a local. Those of a frame are in place when it begins; an inlined comprehension makes its own."""
+    name = inst.argval
+    if name in tx.code.co_cellvars and name in tx.code.co_freevars:  # its comprehension overwrites the free variable
+        unsupported("unsupported-opcode", opcode=f"MAKE_CELL of {name!r}, a free variable of the function around it,")
+    if name not in tx.cells:
+        tx.cells[name] = CellVariable()
 
 
 @handles("LOAD_CLOSURE")
@@ -201,6 +252,19 @@ def load_name(tx: Frame, inst: Instruction) -> None:
     tx.push(read_global(tx, inst.argval) if value is None else value)
 
 
+@handles("LOAD_LOCALS")
+def load_locals(tx: Frame, inst: Instruction) -> None:
+    """-> the namespace"""
+    tx.push(_namespace(tx, inst))
+
+
+@handles("LOAD_FROM_DICT_OR_DEREF")
+def load_from_dict_or_deref(tx: Frame, inst: Instruction) -> None:
+    """namespace -> name of the class body, or contents of a cell"""
+    tx.pop()
+    load_classderef(tx, inst)
+
+
 @handles("LOAD_CLASSDEREF")
 def load_classderef(tx: Frame, inst: Instruction) -> None:
     """-> name of the class body, or contents of a cell"""
@@ -237,3 +301,4 @@ def setup_annotations(tx: Frame, inst: Instruction) -> None:
 
 
 breaks("PRINT_EXPR", why="found in code that is compiled as a single statement, as an interactive session does")
+breaks("LOAD_FROM_DICT_OR_GLOBALS", since=(3, 12), why="found in scopes of type parameters only, whose making breaks the graph")

@@ -21,14 +21,15 @@ from tracer.interpreter.handlers import handles
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import NULL, VariableTracker
 from tracer.sources.roots import LocalSource
+from tracer.variables.builders.literals import from_python
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
 
 
-@handles("NOP", "RESUME", "CACHE", "PRECALL", "EXTENDED_ARG", "MAKE_CELL", "COPY_FREE_VARS")
+@handles("NOP", "RESUME", "CACHE", "PRECALL", "EXTENDED_ARG", "COPY_FREE_VARS")
 def nothing(tx: Frame, inst: Instruction) -> None:
-    """Cells and free variables are in place when a frame begins; the others are there for CPython's own dispatch alone."""
+    """Free variables are in place when a frame begins; the others are there for CPython's own dispatch alone."""
 
 
 @handles("POP_TOP")
@@ -99,3 +100,10 @@ def return_value(tx: Frame, inst: Instruction) -> bool:
     """value ->. Ends the frame; `yielded` tells a generator that is suspended from one that returned."""
     tx.yielded = False
     return tx.finish(tx.stack.pop())
+
+
+@handles("RETURN_CONST", until=(3, 14))
+def return_const(tx: Frame, inst: Instruction) -> bool:
+    """ends the frame, with a constant"""
+    tx.yielded = False
+    return tx.finish(from_python(inst.argval))

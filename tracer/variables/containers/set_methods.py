@@ -38,7 +38,24 @@ def _symmetric_difference(tx: Tracer, self: SetVariable, other: VariableTracker,
 
 @OF_ANY_SET("issubset")
 def _issubset(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
-    return self.compare(tx, "<=", SetVariable(entries_of(tx, elements(tx, other)))) or NONE
+    if isinstance(other, SetVariable) or not _SUBSET_STOPS_EARLY:
+        return self.compare(tx, "<=", SetVariable(entries_of(tx, elements(tx, other)))) or NONE
+    found = set()
+    for key in _keys_one_by_one(tx, other):
+        if key in self.entries:
+            found.add(key)
+            if len(found) == len(self.entries):
+                break
+    return boolean(len(found) == len(self.entries))
+
+
+def _subset_stops_early() -> bool:
+    """Whether issubset() asks an iterator for no item behind the one that settles it, as from Python 3.12 on."""
+    items = iter((1, 2))
+    return {1}.issubset(items) and next(items, None) is not None
+
+
+_SUBSET_STOPS_EARLY = _subset_stops_early()
 
 
 @OF_ANY_SET("issuperset")

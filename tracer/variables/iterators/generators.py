@@ -75,7 +75,7 @@ class GeneratorVariable(IteratorVariable):
         except ObservedException as raised:
             self.finished = True
             if is_exception(raised.value, StopIteration):
-                self._raise_stopped(tx, raised.value)
+                raise ObservedException(stopped_error(tx, raised.value)) from None
             raise
         finally:
             self.running = False
@@ -109,10 +109,13 @@ class GeneratorVariable(IteratorVariable):
         if item is not None:
             return item, NONE
         frame = self.frame  # the delegate is done: the generator goes on after its `yield from`
-        frame.stack.pop()
         behind = frame.program.instructions[frame.pc + 1]
         assert behind.target is not None
-        frame.jump(frame.program.instructions[behind.target])  # as the SEND jumps when its iterator is done
+        send = frame.program.instructions[behind.target]
+        assert send.target is not None
+        if frame.program.instructions[send.target].opname != "END_SEND":  # Python 3.12, which takes the delegate from the stack
+            frame.stack.pop()
+        frame.jump(send)  # as the SEND jumps when its iterator is done
         return self.resume(tx, returned)
 
     def _delegate(self) -> VariableTracker | None:
@@ -152,16 +155,10 @@ class GeneratorVariable(IteratorVariable):
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         return super().get_attr(tx, name)
 
-    def _raise_stopped(self, tx: Tracer, cause: VariableTracker) -> None:
-        error = tx.new_exception(RuntimeError, ConstantVariable("generator raised StopIteration"))
-        error.set_cause(tx, cause)
-        error.set_field(tx, "__context__", cause)
-        raise ObservedException(error)
-
     def closes_quietly(self) -> bool:
         """Whether dropping the generator in its present state has no visible effect. If it is suspended in a try or with block,
         a copy of it is closed on trial."""
-        if not self.started or self.finished or self.rebuilt or self.frame.inst.handler is None:
+        if not self.started or self.finished or self.rebuilt or not _is_in_block(self.frame):
             return True
         double = GeneratorVariable(self.frame.double())
         double.started = True
@@ -213,6 +210,20 @@ class GeneratorVariable(IteratorVariable):
     def reconstruct(self, cg: ValueCodegen) -> None:
         self.rebuilt = True
         cg.build_generator(self)
+
+
+def stopped_error(tx: Tracer, cause: VariableTracker) -> VariableTracker:
+    """What the caller of a generator sees of a StopIteration that leaves its body."""
+    error = tx.new_exception(RuntimeError, ConstantVariable("generator raised StopIteration"))
+    error.set_cause(tx, cause)
+    error.set_field(tx, "__context__", cause)
+    return error
+
+
+def _is_in_block(frame: Frame) -> bool:
+    """Whether a frame is suspended in a try or with block. Since Python 3.12 a handler for StopIteration is around each body."""
+    handler = frame.inst.handler
+    return handler is not None and frame.program.instructions[handler.target].opname != "CALL_INTRINSIC_1"
 
 
 def _throw(
