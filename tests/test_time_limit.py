@@ -349,7 +349,7 @@ def test_a_certificate_whose_time_is_up_while_z3_is_asked_says_so(monkeypatch):
     made = tracer.optimize("eager")(asks)
     real = coverage._Search.check
 
-    def late(self):
+    def late(self, *_):
         time.sleep(1.0)
         return real(self)
 

@@ -124,13 +124,13 @@ def both(tmp_path_factory):
 
 def test_the_certificate_holds_at_start_without_a_trace(both):
     first, second, _ = both
-    assert first["regions"] == second["regions"] and len(first["regions"]) == 9
+    assert first["regions"] == second["regions"] and len(first["regions"]) == 4
 
 
 def test_a_loaded_entry_passes_exactly_the_guards_of_the_traced_one(both):
     first, second, _ = both
     hits = [told for told in first["served"] if isinstance(told, int)]
-    assert len(first["served"]) == 150 and 90 < len(hits) < 150 and len(set(hits)) >= 8
+    assert len(first["served"]) == 150 and 90 < len(hits) < 150 and len(set(hits)) == 4
     assert first["served"] == second["served"]
 
 

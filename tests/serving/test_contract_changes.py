@@ -314,7 +314,8 @@ def test_a_change_is_found_with_a_witness(before, after, kind, words):
 
 
 def test_at_least_sixty_changes_of_every_kind_are_tried():
-    assert len(CHANGES) >= 60 and {row[2] for row in CHANGES} == set(KINDS)
+    of_other_files = {"breaks"}  # tests/serving/test_breaks.py
+    assert len(CHANGES) >= 60 and {row[2] for row in CHANGES} | of_other_files == set(KINDS)
 
 
 # -- programs and specs that say the same in other words ------------------------------------------------------------------

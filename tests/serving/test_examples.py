@@ -68,7 +68,7 @@ def test_the_model_of_the_examples_is_certified_and_sealed_for_what_may_come(exa
     sequences = [[5], [7] * 256, [1, 2, 3]]
     for batch in (sequences, sequences[:1], sequences[1:2], [sequences[0]] * 16):
         answers = api.unbatch(api.predict(api.batch([api.decode_request({"tokens": tokens}) for tokens in batch])))
-        assert len(answers) == len(batch) and all(answer["compiles"] == 4 for answer in answers)
+        assert len(answers) == len(batch) and all(answer["compiles"] == 3 for answer in answers)
         alone = eager_logits(Load(batch, []))
         torch.testing.assert_close(torch.tensor([answer["logits"] for answer in answers]), torch.stack(alone), atol=1e-5, rtol=0)
     with pytest.raises(Exception, match="1 to 256 tokens, please, not 257"):
@@ -189,6 +189,6 @@ def test_a_replica_that_serves_other_regions_than_the_contract_says_does_not_sta
     agreed = ray_serve_classifier.compiled(SHAPES).contract().data
     replica = ray_serve_classifier.Classifier.func_or_class
     assert replica(agreed).model.stats()["certified"]
-    agreed["regions"] = [region for region in agreed["regions"] if region["text"] != "B == 1 and S == 1"]
+    agreed["regions"] = [region for region in agreed["regions"] if region["text"] != "S == 1"]
     with pytest.raises(RuntimeError, match="does not serve what was agreed: different"):
         replica(agreed)

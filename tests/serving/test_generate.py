@@ -49,7 +49,7 @@ def llama():
 
 def test_a_prefill_and_a_decode_step_are_what_is_certified(llama):
     _, found = llama
-    assert [len(each.covering) for each in found.variants] == [4, 2]
+    assert [len(each.covering) for each in found.variants] == [3, 1]
     assert [each.modes for each in found.variants] == [("no_grad",)] * 2
 
 

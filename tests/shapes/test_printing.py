@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shapes import sympy_functions as f
 from shapes.evaluation import evaluate
-from shapes.printing import NAMESPACE, as_chain, group, natural, python_source, readable_sides
+from shapes.printing import NAMESPACE, as_chain, group, natural, python_source, readable_sides, relation_source
 from tests.shapes import expressions as e
 from tests.shapes.expressions import NAMES, RAISED, X, Y, Z, expression, outcome
 
@@ -336,3 +336,9 @@ def test_the_text_is_the_same_in_every_process():
         for seed in ("0", "1", "2")
     }
     assert len(texts) == 1
+
+
+def test_the_sides_of_a_relation_stay_where_they_are():
+    names = {X: "x", Y: "y"}
+    assert relation_source(sympy.Ge(X, Y + 1, evaluate=False), names) == "x >= y + 1"
+    assert relation_source(sympy.And(X > 2, Y > 3), names) == python_source(sympy.And(X > 2, Y > 3), names)

@@ -46,7 +46,7 @@ def test_a_large_shape_is_found_where_only_large_ones_are_left_out():
 def test_unknown_is_neither(monkeypatch):
     monkeypatch.setattr(solver, "satisfy", lambda *args, **options: Answer("unknown"))
     assert (
-        find_uncovered(LARGE, [region("B >= 1")]) == find_uncovered(LARGE, []) and find_uncovered(LARGE, []).status == "unknown"
+        find_uncovered(LARGE, [region("B >= 2")]) == find_uncovered(LARGE, []) and find_uncovered(LARGE, []).status == "unknown"
     )
     assert nearest(DOMAIN, [region("B >= 1")], {B: 1, S: 1}) is None
 

@@ -20,9 +20,6 @@ import torch
 
 from tests.soundness.watching import noticed
 from tests.support import breaks, captured, check, check_made
-from tracer import optimize
-from tracer.api.callables import compiled
-from tracer.api.settings import Settings
 
 X = torch.arange(3.0)
 
@@ -376,56 +373,6 @@ def test_a_subclass_of_int_is_an_index_itself_whatever_its_index_method_says():
     check_made(program, lambda: ((X, Pretender(1)), {}))
 
 
-PER_THREAD = threading.local()
-
-
-class Initialised(threading.local):
-    def __init__(self):
-        self.scale = 3
-
-
-PER_THREAD_OF_A_CLASS = Initialised()
-
-
-def test_a_thread_local_holds_what_this_thread_put_there(monkeypatch):
-    monkeypatch.setattr(PER_THREAD, "weight", torch.full((2,), 3.0), raising=False)
-
-    def program(x):
-        return x * PER_THREAD.weight
-
-    assert captured(program, torch.ones(2)).operations == ["mul"]
-    traced = compiled(program, Settings())
-    assert torch.equal(traced(torch.ones(2)), torch.full((2,), 3.0))
-    seen = []
-
-    def in_another_thread():
-        with pytest.raises(AttributeError):
-            traced(torch.ones(2))
-        PER_THREAD.weight = 5
-        seen.append(traced(torch.ones(2)))
-
-    thread = threading.Thread(target=in_another_thread)
-    thread.start(), thread.join()
-    assert torch.equal(seen[0], torch.full((2,), 5.0))
-    assert torch.equal(traced(torch.ones(2)), torch.full((2,), 3.0))
-
-
-def test_what_a_thread_local_lacks_or_makes_itself_is_asked_of_it():
-    def program(x):
-        try:
-            found = PER_THREAD.missing
-        except AttributeError:
-            found = 2
-        return x + found + PER_THREAD_OF_A_CLASS.scale
-
-    check(program, torch.ones(2))
-    PER_THREAD.missing = 7
-    try:
-        check(program, torch.ones(2))
-    finally:
-        del PER_THREAD.missing
-
-
 def test_cached_properties_of_local_classes():
     def f(x):
         worked_out = []
@@ -489,18 +436,3 @@ def test_paths_are_put_together():
         return x * len(path.parts), str(path), parts, path == pathlib.PurePosixPath("a/b/c.txt"), f"{path}"
 
     captured(f, X)
-
-
-def test_an_attribute_that_a_thread_may_lack_is_asked_for_and_set():
-    state = threading.local()
-    state.scale = 3.0
-
-    def fn(x):
-        depth = getattr(state, "depth", 0)
-        state.depth = depth + 1
-        return x * state.scale + state.depth, hasattr(state, "nothing")
-
-    run = optimize("eager", fullgraph=True)(fn)
-    seen = [run(X)[0], run(X)[0]]
-    del state.depth
-    assert torch.equal(seen[0], fn(X)[0]) and torch.equal(seen[1], fn(X)[0]) and state.depth == 2

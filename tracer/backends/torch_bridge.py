@@ -32,7 +32,7 @@ from tracer import config
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.inference import is_about_inference
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
-from tracer.backends.result_memory import keep_results_apart, take_out_views
+from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.views import (
     WrongStrides,
@@ -140,13 +140,13 @@ def _compile_bridged(
     if views_are_copies:
         reshape_for_view(graph)
     corrected = restore_autograd_state(graph, checks_each_result)
-    apart, with_views = keep_results_apart(graph), take_out_views(graph)
+    with_views = take_out_views(graph)
     mark_written_views(graph)
     keep_for_gradients(graph)
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
     write_results_of_functional_operators(graph)
-    return corrected(apart(with_views(computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs))))))
+    return corrected(with_views(computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs)))))
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:

@@ -14,6 +14,7 @@ from torch import fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
 from tracer.backends.printable_operators import PRINTABLE
+from tracer.backends.result_memory import keep_results_apart
 from tracer.backends.views import refuse_written_views
 
 
@@ -45,11 +46,12 @@ def inductor(
     from torch._inductor.decomposition import select_decomp_table
 
     patches = dict(inductor_package.list_mode_options(mode) if mode else {})
+    apart = keep_results_apart(gm.graph)
     patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
     found: Callable[..., Any] = compile_fx(
         gm, example_inputs, config_patches=patches, decompositions={**select_decomp_table(), **PRINTABLE}
     )
-    return found
+    return apart(found)
 
 
 def _run_as_written(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:

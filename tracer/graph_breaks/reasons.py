@@ -88,15 +88,14 @@ def unsupported(
     could not be decided.
     """
     error = _ERRORS.get(reason_id, Unsupported)
-    made = error(
+    raise error(  # in no local: the frame, which the traceback holds, would hold the error
         reason(reason_id),
         details,
         calls_instead=calls_instead,
         relies_on=relies_on,
         break_step=break_step,
         undecided=undecided,
-    )
-    raise made from cause
+    ) from cause
 
 
 def markdown() -> str:

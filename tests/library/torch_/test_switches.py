@@ -56,7 +56,9 @@ def test_a_choice_holds_across_a_break_and_is_another_graph_where_it_differs_at_
         assert torch.allclose(expected[0], seen[0], atol=1e-6) and expected[1:] == seen[1:]
 
 
-def test_a_flag_of_a_namespace_of_torch_is_set_and_read_back():
+def test_a_flag_of_a_namespace_of_torch_is_set_and_read_back(monkeypatch):
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)  # torch's own test support turns it off
+
     def fn(x):
         before = torch.backends.mkldnn.deterministic
         torch.backends.mkldnn.deterministic = True
