@@ -182,3 +182,13 @@ def test_what_was_kept_before_the_data_were_exchanged_is_differentiated_as_befor
         run(x, torch.full((3,), 3.0)).backward()
         kept.backward()
         assert torch.equal(x.grad, torch.full((3,), 12.0))
+
+
+def returned_by_what_returns_its_argument(x, y):
+    x.data = y * 2
+    same = x.contiguous()
+    return same, same is x, x.add_(1)
+
+
+def test_an_operation_that_returns_its_argument_returns_the_tensor_whose_data_were_exchanged():
+    captured(returned_by_what_returns_its_argument, torch.ones(3), torch.ones(3))

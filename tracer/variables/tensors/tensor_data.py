@@ -34,7 +34,7 @@ def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> 
         node, fake = made.node, made.fake
         fake.exchanged_at = step if leaf else None
         tx.output.function_views.note([fake], [data.fake], step)
-        tx.output.track(fake, tensor)
+    tx.output.track(fake, tensor)
     tensor.node, tensor.fake = node, fake
 
 
