@@ -192,3 +192,27 @@ def returned_by_what_returns_its_argument(x, y):
 
 def test_an_operation_that_returns_its_argument_returns_the_tensor_whose_data_were_exchanged():
     captured(returned_by_what_returns_its_argument, torch.ones(3), torch.ones(3))
+
+
+def written_with_history(x, y):
+    x.data = y * 1
+    x.mul_(3)
+    return x
+
+
+def made_differentiable_and_written(x, y):
+    x += y
+    x.data = y * 1
+    x[:2].mul_(3)
+    return x
+
+
+@pytest.mark.parametrize("fn", [written_with_history, made_differentiable_and_written])
+def test_a_write_behind_an_exchange_of_data_is_in_the_history_of_the_input(fn):
+    def gradients(function):
+        leaves = torch.ones(3, requires_grad=True), torch.full((3,), 2.0, requires_grad=True)
+        result = function(leaves[0] * 1, leaves[1])
+        (result * torch.arange(1.0, 4.0)).sum().backward()
+        return [leaf.grad for leaf in leaves]
+
+    Comparison().same(gradients(fn), gradients(optimize("eager")(fn)), "gradients")
