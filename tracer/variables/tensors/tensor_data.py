@@ -62,8 +62,10 @@ def refuse_unlike_data(tx: Tracer, tensor: TensorVariable, data: torch.Tensor) -
 
 
 def refuse_exchanged(tensor: TensorVariable) -> None:
-    """Breaks the graph for a write that autograd records to a tensor whose data were exchanged. Of a leaf, this is an error,
-    which needs the leaf itself. Of an input, it belongs to the history of the input, not to that of the tensor which represents it."""
+    """Breaks the graph for a write that autograd records to a tensor whose data were exchanged.
+
+    Of a leaf, this is an error, which needs the leaf itself. Of an input, it belongs to the history of the input, not to that of
+    the tensor which represents it."""
     if not torch.is_grad_enabled():
         return
     for step, value in (exchanged_at(tensor.fake), "a leaf"), (input_exchanged_at(tensor.fake), "an input"):
