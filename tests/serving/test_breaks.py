@@ -261,3 +261,16 @@ def test_sizes_of_1_lists_views_and_layouts_are_handed_over_as_they_are():
     for fn in (parts, turned, spread, halves, in_place, branching_on_data):
         compiled, _ = certified(fn, BOTH, torch.ones(3, 5))
         serves(fn, compiled, of_both())
+
+
+def of_either_rank(x):
+    y = x.t()
+    if x.sum() > 0:
+        y = y.sum(0)
+    print("either rank")
+    return y * 2
+
+
+def test_entries_of_a_resume_function_for_tensors_of_another_rank_serve_none_of_these_calls():
+    compiled, _ = certified(of_either_rank, ROWS, torch.ones(3, 4))
+    serves(of_either_rank, compiled, of_rows())

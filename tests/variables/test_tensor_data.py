@@ -182,3 +182,37 @@ def test_what_was_kept_before_the_data_were_exchanged_is_differentiated_as_befor
         run(x, torch.full((3,), 3.0)).backward()
         kept.backward()
         assert torch.equal(x.grad, torch.full((3,), 12.0))
+
+
+def returned_by_what_returns_its_argument(x, y):
+    x.data = y * 2
+    same = x.contiguous()
+    return same, same is x, x.add_(1)
+
+
+def test_an_operation_that_returns_its_argument_returns_the_tensor_whose_data_were_exchanged():
+    captured(returned_by_what_returns_its_argument, torch.ones(3), torch.ones(3))
+
+
+def written_with_history(x, y):
+    x.data = y * 1
+    x.mul_(3)
+    return x
+
+
+def made_differentiable_and_written(x, y):
+    x += y
+    x.data = y * 1
+    x[:2].mul_(3)
+    return x
+
+
+@pytest.mark.parametrize("fn", [written_with_history, made_differentiable_and_written])
+def test_a_write_behind_an_exchange_of_data_is_in_the_history_of_the_input(fn):
+    def gradients(function):
+        leaves = torch.ones(3, requires_grad=True), torch.full((3,), 2.0, requires_grad=True)
+        result = function(leaves[0] * 1, leaves[1])
+        (result * torch.arange(1.0, 4.0)).sum().backward()
+        return [leaf.grad for leaf in leaves]
+
+    Comparison().same(gradients(fn), gradients(optimize("eager")(fn)), "gradients")

@@ -58,3 +58,18 @@ def _squeezed(func: Any, input: torch.Tensor, dims: int | Sequence[int] | None =
         if -input.dim() <= dim < input.dim() and hint(input.shape[dim]) is None:
             torch._check(input.shape[dim] != 1)
     return NotImplemented
+
+
+@meta(aten.max.default, aten.min.default, aten.max.dim, aten.min.dim, aten.median.dim, aten.nanmedian.dim, aten.mode.default)
+def _chosen_of_elements(func: Any, input: torch.Tensor, dim: int | None = None, *args: Any, **kwargs: Any) -> Any:
+    """Where there is nothing to choose from, the operator raises; PyTorch's rules for fakes give a result."""
+    name, whole = func._opname, dim is None and func is not aten.mode.default
+    dim = -1 if dim is None else dim
+    if input.dim() and (whole or -input.dim() <= dim < input.dim()):
+        missing = "to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+        ending = missing if whole else f"{dim % input.dim()} to have non-zero size."
+        check = torch._check if whole else torch._check_index
+        for size in input.shape if whole else (input.shape[dim],):
+            if hint(size) is not None:
+                check(size != 0, lambda: f"{name}(): Expected reduction dim {ending}")
+    return NotImplemented

@@ -195,7 +195,10 @@ def _value_of_label(label: Any, layouts: dict[Source, Layout], ints: Mapping[Sou
         return _number_at(label, values)
     if isinstance(label, StorageOffsetSource):
         return layout.offset
-    return (layout.sizes if isinstance(label, TensorSizeSource) else layout.strides)[label.dim]
+    numbers = layout.sizes if isinstance(label, TensorSizeSource) else layout.strides
+    if label.dim >= len(numbers):
+        raise _NotInCalls(f"there is no {label.name} in these calls")
+    return numbers[label.dim]
 
 
 def _number_at(label: Any, values: Any) -> Any:

@@ -54,7 +54,16 @@ def is_exchanged_leaf(fake: Any) -> bool:
 
 def exchanged_at(fake: Any) -> int | None:
     """The step at which the data of such a leaf, or of a leaf that this is a view of, were exchanged; None if they were not."""
-    step: int | None = getattr(fake, "exchanged_at", None)
+    return _step(fake, "exchanged_at")
+
+
+def input_exchanged_at(fake: Any) -> int | None:
+    """As `exchanged_at`, for an input of the frame, leaf or not, that requires a gradient."""
+    return _step(fake, "input_exchanged_at")
+
+
+def _step(fake: Any, name: str) -> int | None:
+    step: int | None = getattr(fake, name, None)
     if step is None and fake._is_view():
-        step = getattr(fake._base, "exchanged_at", None)
+        step = getattr(fake._base, name, None)
     return step

@@ -30,7 +30,7 @@ from tracer.variables.containers.sequence_base import SequenceVariable
 from tracer.variables.marked_calls import heed_marks
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER
 from tracer.variables.tensors.subscripts import WHOLE, select_symbolic, subscript
-from tracer.variables.tensors.tensor_data import exchange_data, refuse_exchanged_leaf
+from tracer.variables.tensors.tensor_data import exchange_data, refuse_exchanged
 from tracer.variables.tensors.tensor_methods import tensor_method
 from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable, boolean
 from tracer.variables.values.symbolic import is_number
@@ -345,7 +345,7 @@ def writing(tx: Tracer, *tensors: VariableTracker) -> Iterator[None]:
     written = [tensor for tensor in values if isinstance(tensor, TensorVariable)]
     before = [_metadata(tensor.fake) for tensor in written]
     for tensor in written:
-        refuse_exchanged_leaf(tensor)
+        refuse_exchanged(tensor)
     versions = [(tensor, tensor.fake._version) for tensor in tx.trace.computed_inputs]
     yield
     for tensor, version in versions:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer.graph.fakes.exchanged_data import data_for, exchanged, exchanged_at, is_exchanged_leaf
+from tracer.graph.fakes.exchanged_data import data_for, exchanged, exchanged_at, input_exchanged_at, is_exchanged_leaf
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
 from tracer.guards.tensors import LeafMatch
@@ -33,8 +33,9 @@ def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> 
         made: Any = tx.output.call_function(exchanged, (tensor.node, data.node), {})
         node, fake = made.node, made.fake
         fake.exchanged_at = step if leaf else None
+        fake.input_exchanged_at = None if tensor.source is None else step
         tx.output.function_views.note([fake], [data.fake], step)
-        tx.output.track(fake, tensor)
+    tx.output.track(fake, tensor)
     tensor.node, tensor.fake = node, fake
 
 
@@ -60,8 +61,13 @@ def refuse_unlike_data(tx: Tracer, tensor: TensorVariable, data: torch.Tensor) -
         unsupported("unsupported-attribute-store", value=tensor.describe(), name="data")
 
 
-def refuse_exchanged_leaf(tensor: TensorVariable) -> None:
-    """Breaks the graph for a write to a leaf that requires a gradient. Eagerly this is an error, and it needs the leaf itself."""
-    step = exchanged_at(tensor.fake) if torch.is_grad_enabled() else None
-    if step is not None:
-        unsupported("mutation-of-input", break_step=step, value="a leaf whose data were exchanged")
+def refuse_exchanged(tensor: TensorVariable) -> None:
+    """Breaks the graph for a write that autograd records to a tensor whose data were exchanged.
+
+    Of a leaf, this is an error, which needs the leaf itself. Of an input, it belongs to the history of the input, not to that of
+    the tensor which represents it."""
+    if not torch.is_grad_enabled():
+        return
+    for step, value in (exchanged_at(tensor.fake), "a leaf"), (input_exchanged_at(tensor.fake), "an input"):
+        if step is not None:
+            unsupported("mutation-of-input", break_step=step, value=f"{value} whose data were exchanged")
