@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.zoo_models.registry import VOCABULARY, both_sides, text, vision
+from benchmarks.zoo_models.registry import VOCABULARY, both_sides, speech, text, vision
 
 LAYERS = 2
 Arguments = dict[str, Any]
@@ -258,19 +258,6 @@ def _heard(B: int, T: int) -> Arguments:
     return {"input_features": torch.randn(B, 8, 40), "decoder_input_ids": ids(B, T), "use_cache": False}
 
 
-_WAVES = {
-    "vocab_size": 32,
-    "hidden_size": 32,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "conv_dim": (16, 16),
-    "conv_stride": (5, 2),
-    "conv_kernel": (10, 3),
-    "num_feat_extract_layers": 2,
-    "num_conv_pos_embeddings": 16,
-    "num_conv_pos_embedding_groups": 2,
-}
 _WAVE = "input_values: B, L; B in 1..8; L in 40..2000"
 
 
@@ -367,7 +354,7 @@ SERVED: dict[str, Served] = {
         (Kind("speech", "input_features: B, _, _; decoder_input_ids: B, T; B in 1..8; T in 1..32", _heard, {"B": 3, "T": 5}),),
     ),
     "wav2vec2": Served(
-        _hugging_face("Wav2Vec2Model", "Wav2Vec2Config", **_WAVES),
+        _hugging_face("Wav2Vec2Model", "Wav2Vec2Config", **speech(num_hidden_layers=LAYERS)),
         (
             Kind("plain", _WAVE, lambda B, L: {"input_values": torch.randn(B, L)}, {"B": 3, "L": 800}),
             Kind("masked", f"{_WAVE}; attention_mask: B, L", _masked_waves, {"B": 3, "L": 800}),

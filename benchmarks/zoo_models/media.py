@@ -13,6 +13,7 @@ from benchmarks.zoo_models.registry import (
     ids,
     masked_tokens,
     pixels,
+    speech,
     text,
     vision,
     zoo,
@@ -102,29 +103,14 @@ def _waves(n: int) -> dict[str, Any]:
     return {"input_values": torch.randn(n, 800)}
 
 
-_WAVE_SIZES = {
-    "vocab_size": 32,
-    "hidden_size": 32,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "conv_dim": (16, 16),
-    "conv_stride": (5, 2),
-    "conv_kernel": (10, 3),
-    "num_feat_extract_layers": 2,
-    "num_conv_pos_embeddings": 16,
-    "num_conv_pos_embedding_groups": 2,
-}
-
-
 @zoo("speech")
 def wav2vec2():
-    return hugging_face("Wav2Vec2Model", "Wav2Vec2Config", _waves, **_WAVE_SIZES)
+    return hugging_face("Wav2Vec2Model", "Wav2Vec2Config", _waves, **speech())
 
 
 @zoo("speech")
 def hubert():
-    return hugging_face("HubertModel", "HubertConfig", _waves, **_WAVE_SIZES)
+    return hugging_face("HubertModel", "HubertConfig", _waves, **speech())
 
 
 @zoo("text to speech")

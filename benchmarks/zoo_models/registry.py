@@ -103,6 +103,24 @@ def vision(**more: Any) -> dict[str, Any]:
     return {**sizes, **more}
 
 
+def speech(**more: Any) -> dict[str, Any]:
+    """What encoders of raw waves call their sizes."""
+    sizes = {
+        "vocab_size": 32,
+        "hidden_size": 32,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "conv_dim": (16, 16),
+        "conv_stride": (5, 2),
+        "conv_kernel": (10, 3),
+        "num_feat_extract_layers": 2,
+        "num_conv_pos_embeddings": 16,
+        "num_conv_pos_embedding_groups": 2,
+    }
+    return {**sizes, **more}
+
+
 def both_sides(**more: Any) -> dict[str, Any]:
     """What most encoder-decoders call their sizes."""
     sizes = {
