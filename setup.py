@@ -1,4 +1,4 @@
-"""Builds tracer._C from csrc/ against the installed torch. Everything else about the distribution: pyproject.toml.
+"""Builds tracer._C from csrc/ against the installed torch, and says which packages there are. Everything else: pyproject.toml.
 
 With TRACER_SANITIZE=1 in the environment it is built for gcc's address and undefined-behaviour sanitizers; tools/sanitize.py
 says how such a build is run.
@@ -15,7 +15,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
@@ -140,4 +140,12 @@ def extension() -> Extension:
     )
 
 
-setup(ext_modules=[extension()], cmdclass={"build_ext": BuildExtension})
+# What torch loads at its import is a package of its own: the tracer and torch are imported only where it asks for them.
+PACKAGES = {"shapetracer_autoload": "tracer/drop_in/autoload"}
+
+setup(
+    packages=[*find_packages(include=["tracer*", "shapes*"], exclude=["tracer.drop_in.autoload"]), *PACKAGES],
+    package_dir=PACKAGES,
+    ext_modules=[extension()],
+    cmdclass={"build_ext": BuildExtension},
+)

@@ -50,6 +50,7 @@ LATE = {
     ("tracer.platform_check", "torch"),
     ("tracer.platform_check", "tracer._C"),
     ("tracer.platform_check", "tracer.compat_torch"),
+    ("tracer.drop_in.autoload", "tracer"),
     ("tracer.api.settings", "tracer.pipeline.convert_frame"),
     ("tracer.api.settings", "tracer.runtime.region_state"),
     ("tracer.api.settings", "tracer.runtime.spec_choice"),

@@ -7,4 +7,4 @@ import os
 def begin() -> None:
     """Installs the tracer if the environment asks for it; costs nothing otherwise."""
     if os.environ.get("TRACER_INSTALL", "0") != "0":
-        import tracer  # noqa: F401  (installs itself)
+        import tracer  # noqa: F401  # late: installs itself, where it is asked for
