@@ -57,7 +57,8 @@ def test_a_choice_holds_across_a_break_and_is_another_graph_where_it_differs_at_
 
 
 def test_a_flag_of_a_namespace_of_torch_is_set_and_read_back(monkeypatch):
-    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)  # torch's own test support turns it off
+    state = torch.backends.flags_frozen.__globals__  # torch's own test support freezes flags, and nothing thaws them
+    monkeypatch.setitem(state, "__allow_nonbracketed_mutation_flag", True)
 
     def fn(x):
         before = torch.backends.mkldnn.deterministic
