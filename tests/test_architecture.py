@@ -89,7 +89,6 @@ DOORS: dict[str, set[str]] = {
         "tracer.operators.row_rules",
         "tracer.graph.same_graph",
         "tracer.library",
-        "tracer.backends.result_memory",
         "tracer.backends.views",
         BRIDGE,
     },

@@ -7,13 +7,15 @@ torch.compile: a later write to the one then reaches the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
+from tracer.backends.views import tensors_of
+from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
 
@@ -37,7 +39,7 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     if not places:
         return unchanged
     make = part_of(graph, [returned[i] for i in places], views.same_as)
-    graph.output_node().args = (tuple(node for i, node in enumerate(returned) if i not in set(places)),)
+    graph.output_node().args = (tuple([node for i, node in enumerate(returned) if i not in places]),)
 
     def around(compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
@@ -60,7 +62,7 @@ class _Views:
         fakes = [each for each in inputs if isinstance(each, torch.Tensor) and each.layout == torch.strided]
         modes = [getattr(each, "fake_mode", None) for each in fakes]
         written = {storage for mode in modes for storage in getattr(mode, "written_storages", ())}
-        self._written = {_storage_of(each) for each in fakes} & written
+        self._written = {storage_of(each) for each in fakes} & written
         self._changes_grad_mode = any(node.target in _SWITCHES_GRADIENTS for node in graph.nodes)
         self._changes_metadata = any(_changes_metadata(node) for node in graph.nodes)
 
@@ -69,9 +71,9 @@ class _Views:
         example = result.meta.get(EXAMPLE)
         if not self._written or not isinstance(example, torch.Tensor) or result.op == "placeholder":
             return False
-        if example.layout != torch.strided or _storage_of(example) not in self._written or self._changes_metadata:
+        if example.layout != torch.strided or storage_of(example) not in self._written or self._changes_metadata:
             return False
-        if self._changes_grad_mode and any(each.requires_grad for each in _tensors([result, *result.all_input_nodes])):
+        if self._changes_grad_mode and any(each.requires_grad for each in _tensors_of([result, *result.all_input_nodes])):
             return False
         return self.is_outside(result)
 
@@ -95,11 +97,11 @@ class _Views:
         if not node.all_input_nodes or not all(map(self.is_outside, node.all_input_nodes)):
             return False
         of_torch = node.op == "call_method" or getattr(node.target, "__module__", "").startswith(("torch", "_operator"))
-        tensors = list(_tensors([node]))
+        tensors = list(tensors_of(node))
         if tensors:
-            memory = {_storage_of(each) for each in _tensors(node.all_input_nodes)}
-            return of_torch and all(_storage_of(each) in memory for each in tensors)
-        return node.target in METADATA or not list(_tensors(node.all_input_nodes))
+            memory = {storage_of(each) for each in _tensors_of(node.all_input_nodes)}
+            return of_torch and all(storage_of(each) in memory for each in tensors)
+        return node.target in METADATA or not list(_tensors_of(node.all_input_nodes))
 
 
 def _changes_metadata(node: fx.Node) -> bool:
@@ -114,7 +116,7 @@ def keep_results_apart(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     an input or another result of the compiled graph, are copied. Which ones is seen when they first have elements: the code of a
     compiled graph returns the same variables at each call."""
     returned: Any = graph.output_node().args[0]
-    inputs = list(_tensors([node for node in graph.nodes if node.op == "placeholder"]))
+    inputs = list(_tensors_of([node for node in graph.nodes if node.op == "placeholder"]))
     places = _that_may_be_shared(returned, inputs) if isinstance(returned, (list, tuple)) else []
     if not places:
         return unchanged
@@ -142,12 +144,12 @@ def keep_results_apart(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
 
 def _that_may_be_shared(returned: Any, inputs: list[torch.Tensor]) -> list[int]:
     """The places of results with memory of their own that a compiler may take for an input, or for another result."""
-    storages = {_storage_of(each) for each in inputs}
-    results = {i: list(_tensors([node])) for i, node in enumerate(returned) if isinstance(node, fx.Node)}
+    storages = {storage_of(each) for each in inputs}
+    results = {i: list(tensors_of(node)) for i, node in enumerate(returned)}
     owners: dict[int, list[int]] = {}  # storage -> the places of results that have it
     for i, tensors in results.items():
         for each in tensors:
-            owners.setdefault(_storage_of(each), []).append(i)
+            owners.setdefault(storage_of(each), []).append(i)
     alone = {
         places[0]: results[places[0]][0] for storage, places in owners.items() if len(places) == 1 and storage not in storages
     }
@@ -183,13 +185,5 @@ def _address(value: Any) -> int:
     return address
 
 
-def _tensors(nodes: Any) -> Iterator[torch.Tensor]:
-    for node in nodes:
-        for value in pytree.tree_leaves(node.meta.get(EXAMPLE)):
-            if isinstance(value, torch.Tensor) and value.layout == torch.strided:
-                yield value
-
-
-def _storage_of(tensor: torch.Tensor) -> int:
-    number: int = tensor.untyped_storage()._cdata
-    return number
+def _tensors_of(nodes: Iterable[fx.Node]) -> Iterator[torch.Tensor]:
+    return itertools.chain.from_iterable(map(tensors_of, nodes))

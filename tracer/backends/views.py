@@ -14,6 +14,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
+from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.operators.asked_strides import is_in_line
 
@@ -33,10 +34,10 @@ def is_about_views(error: Exception) -> bool:
 def mark_written_views(graph: fx.Graph) -> None:
     """Notes whether a result is a view, with symbolic sizes, of an input that is written to and not contiguous."""
     inputs = [node.meta.get(EXAMPLE) for node in graph.nodes if node.op == "placeholder"]
-    written = {_storage_of(each) for each in inputs if isinstance(each, FakeTensor) and _is_written_and_strided(each)}
+    written = {storage_of(each) for each in inputs if isinstance(each, FakeTensor) and _is_written_and_strided(each)}
     returned: Any = graph.output_node().args[0]
     results = [node for node in pytree.tree_leaves(returned) if isinstance(node, fx.Node) and node.op != "placeholder"]
-    found = any(_storage_of(tensor) in written and _is_symbolic(tensor) for node in results for tensor in _tensors(node))
+    found = any(storage_of(tensor) in written and _is_symbolic(tensor) for node in results for tensor in tensors_of(node))
     graph.output_node().meta[_MARK] = found
 
 
@@ -48,7 +49,7 @@ def refuse_written_views(graph: fx.Graph) -> None:
 
 def _is_written_and_strided(tensor: FakeTensor) -> bool:
     mode: Any = tensor.fake_mode
-    if tensor.layout != torch.strided or _storage_of(tensor) not in mode.written_storages:
+    if tensor.layout != torch.strided or storage_of(tensor) not in mode.written_storages:
         return False
     return not is_in_line(tensor)
 
@@ -57,16 +58,11 @@ def _is_symbolic(tensor: torch.Tensor) -> bool:
     return any(type(number) is not int for number in (*tensor.shape, *tensor.stride()))
 
 
-def _storage_of(tensor: torch.Tensor) -> int:
-    number: int = tensor.untyped_storage()._cdata
-    return number
-
-
 def views_may_be_copies(graph: fx.Graph) -> bool:
     """Whether nothing can observe that tensors of a graph share memory: nothing is written, and no two results share any."""
-    written = any(tensor._version for node in graph.nodes for tensor in _tensors(node))
+    written = any(tensor._version for node in graph.nodes for tensor in tensors_of(node))
     returned: Any = graph.output_node().args[0]
-    memory = [tensor.untyped_storage()._cdata for node in pytree.tree_leaves(returned) for tensor in _tensors(node)]
+    memory = [storage_of(tensor) for node in pytree.tree_leaves(returned) for tensor in tensors_of(node)]
     return not written and len(set(memory)) == len(memory)
 
 
@@ -77,6 +73,7 @@ def reshape_for_view(graph: fx.Graph) -> None:
             node.target = "reshape"
 
 
-def _tensors(node: Any) -> Iterator[torch.Tensor]:
+def tensors_of(node: Any) -> Iterator[torch.Tensor]:
+    """The dense tensors in the example value of a node; none of what is no node."""
     example = node.meta.get(EXAMPLE) if isinstance(node, fx.Node) else None
     return (value for value in pytree.tree_leaves(example) if isinstance(value, torch.Tensor) and value.layout == torch.strided)

@@ -82,9 +82,8 @@ class RegionState:
         self.miss_handler: MissHandler | None = None  # called instead of tracing; see `seal`
         self.ahead: dict[int, Declared] = {}  # id of the arguments of a resume function that no call has made -> their sizes
         self.coverage: Any = None  # the last result of `tracer.coverage` or `tracer.precompile`
-        self.loaded_variants: list[
-            Any
-        ] = []  # (name, spec, example) of each kind of call that a file of entries was certified for
+        # (name, spec, example) of each kind of call that a file of entries was certified for
+        self.loaded_variants: list[Any] = []
         self.stats: Counter[str] = Counter()  # event -> how often it happened
         self.explanations = Explanations()  # of calls that missed
         self.compile_seconds = 0.0  # of all traces, also of those that made no entry
