@@ -451,6 +451,45 @@ def test_a_process_ends_while_a_backend_is_at_work_in_the_background():
     assert done.stdout == "ends\n" and not done.stderr, done.stderr
 
 
+HALF_MADE = """
+import atexit, threading
+
+class Broken:
+    def __del__(self):
+        raise RuntimeError("of another thread")
+
+atexit.register(lambda: Broken())  # runs last, as the tracer is imported behind it
+
+import torch, tracer
+
+begun = threading.Event()
+
+class Resource:
+    def __init__(self):
+        begun.set()
+        while True:
+            pass
+        self.handle = 1
+
+    def __del__(self):
+        self.handle
+
+def backend(gm, example_inputs):
+    Resource()
+
+made = tracer.optimize(backend)(lambda x: x * 2)
+made.seal("background")
+made(torch.ones(3))
+assert begun.wait(300)
+"""
+
+
+def test_objects_that_the_end_of_a_process_leaves_half_made_are_not_reported():
+    done = run_python(HALF_MADE)
+    assert "handle" not in done.stderr, done.stderr
+    assert "of another thread" in done.stderr
+
+
 def test_a_forked_child_has_a_worker_of_its_own():
     fork = """
 pid = os.fork()
