@@ -39,10 +39,14 @@ class Holder:
 
 
 def test_names_in_errors():
+    of_properties = [lambda: getattr(Holder(), "broken")]
+    if sys.version_info < (3, 12):  # where code that has run some times forgets the name
+        of_properties.append(lambda: Holder().broken)
+
     def f(x):
         errors = []
         for fail in (
-            lambda: x.nothing, lambda: Holder().broken, lambda: Holder().deep, lambda: getattr(x, "none"),
+            lambda: x.nothing, *of_properties, lambda: Holder().deep, lambda: getattr(x, "none"),
             lambda: undefined, lambda: (3).foo,  # noqa: F821
         ):  # fmt: skip
             try:

@@ -37,6 +37,8 @@ def _rest_of(iterator: Any) -> tuple[type, Any, int, int]:
         raise TypeError(f"reversed() of {type(sequence)}")
     backward = type(iterator) in BACKWARD_ITERATORS
     index = parts[2] if len(parts) > 2 else (-1 if backward else 0)
+    if index is None:  # that of a range, from Python 3.12 on: the range is what is left
+        index = 0
     length = cls.__len__(sequence)
     return cls, sequence, index, min(index + 1, length) if backward else max(length - index, 0)
 

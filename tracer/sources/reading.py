@@ -38,8 +38,10 @@ _FieldDescriptor: Any = type(vars(collections.namedtuple("_Plain", "field"))["fi
 
 
 def is_heap_type(cls: type) -> bool:
-    """Whether a class was made while the program ran, by a class statement as a rule (Py_TPFLAGS_HEAPTYPE)."""
-    return bool(_type_flags(cls) & 1 << 9)
+    """Whether a class was made while the program ran, by a class statement as a rule (Py_TPFLAGS_HEAPTYPE). Those that modules
+    in C make at import (`deque`, from Python 3.12 on) do not count: they are fixed, too (Py_TPFLAGS_IMMUTABLETYPE)."""
+    flags: int = _type_flags(cls)
+    return flags & (1 << 9 | 1 << 8) == 1 << 9
 
 
 def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
