@@ -21,6 +21,7 @@ from tracer.variables.classes.class_making import bare_class, run_metaclass
 from tracer.variables.classes.classes import ClassVariable, SuperVariable
 from tracer.variables.classes.made_classes import MadeClassVariable, stand_in_for
 from tracer.variables.classes.type_forms import TypeFormVariable, mro_entries
+from tracer.variables.classes.type_parameters import NamespaceCell
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.functions.callables import CallableVariable
@@ -111,7 +112,7 @@ def _run_class_body(tx: Tracer, body: FunctionVariable, namespace: VariableTrack
     """Runs the code of a class statement, which fills the namespace. -> the cell of `__class__`, if there is one"""
     cells = dict(zip(body.code.co_freevars, body.closure(tx)))
     for name in body.code.co_cellvars:
-        cells[name] = CellVariable()
+        cells[name] = NamespaceCell() if name == "__classdict__" else CellVariable()
     cell = tx.inner_frame(body, {}, cells, namespace=namespace).run()
     return cell if isinstance(cell, CellVariable) else None
 
@@ -178,7 +179,7 @@ def _with_prototype(
 ) -> MadeClassVariable:
     """The tracked class, with a prototype that `make` has made of the stand-ins for the namespace. Its `__class__` cell is
     filled; hooks such as `__set_name__` are left to the caller."""
-    cell = namespace.pop("__classcell__", None)
+    cell, namespace_cell = namespace.pop("__classcell__", None), namespace.pop("__classdictcell__", None)
     if cell is not None and make is not bare_class and metaclass.value is not type(torch.autograd.Function):
         refuse("A class statement whose metaclass does not pass __classcell__ on")
     if "__module__" not in namespace and "__name__" in tx.globals:
@@ -190,6 +191,9 @@ def _with_prototype(
         cls = make(metaclass.value, name, tuple(base.identity() for base in bases), stand_ins)
     except Exception as error:
         refuse(f"A class statement that fails ({error})")
+    if isinstance(namespace_cell, NamespaceCell):
+        namespace_cell.is_of_class = True
+        namespace["__classdictcell__"] = namespace_cell  # type.__new__ fills it, and takes the name away
     tx.trace.findings.made[id(cls)] = cls
     made = tx.trace.builder.remember(cls, MadeClassVariable(cls, metaclass, bases, namespace, make))
     if isinstance(cell, CellVariable):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,8 @@ from tracer.interpreter.opcodes.arithmetic import unary_positive
 from tracer.interpreter.opcodes.containers import list_to_tuple
 from tracer.interpreter.opcodes.exceptions import prep_reraise_star
 from tracer.protocol.variable import is_exception
+from tracer.variables.classes.type_parameters import generic_of, type_alias, type_parameter
+from tracer.variables.functions.python_functions import NestedFunctionVariable
 from tracer.variables.iterators.generators import stopped_error
 
 if TYPE_CHECKING:
@@ -24,23 +28,63 @@ def _stopiteration_error(tx: Frame, inst: Instruction) -> None:
         tx.push(stopped_error(tx, tx.pop()))
 
 
-_ONE_OPERAND: dict[int, Callable[[Frame, Instruction], None]] = {3: _stopiteration_error, 5: unary_positive, 6: list_to_tuple}
-_TWO_OPERANDS: dict[int, Callable[[Frame, Instruction], None]] = {1: prep_reraise_star}
+def _type_parameter(count: int, kind: str, tx: Frame, inst: Instruction) -> None:
+    """name (function that gives its bound or constraints) -> type parameter"""
+    parts = tx.pop_many(count)
+    tx.push(type_parameter(tx, getattr(typing, kind), parts, inst.opname, inst.oparg))
+
+
+def _generic(tx: Frame, inst: Instruction) -> None:
+    """type parameters -> Generic[type parameters]"""
+    tx.push(generic_of(tx, tx.pop(), inst.oparg))
+
+
+def _type_alias(tx: Frame, inst: Instruction) -> None:
+    """(name, type parameters or None, function that gives the value) -> alias"""
+    tx.push(type_alias(tx, tx.pop().unpack(tx), inst.oparg))
+
+
+def _set_type_parameters(tx: Frame, inst: Instruction) -> None:
+    """function, type parameters -> function"""
+    function, parameters = tx.pop_many(2)
+    if not isinstance(function, NestedFunctionVariable):
+        unsupported("unsupported-attribute-store", value=function.describe(), name="__type_params__")
+    tx.effects.store_attribute(function, "__type_params__", parameters)
+    tx.push(function)
+
+
+_Handler = Callable[["Frame", Instruction], None]
+_ONE_OPERAND: dict[int, _Handler] = {
+    3: _stopiteration_error,
+    5: unary_positive,
+    6: list_to_tuple,
+    7: functools.partial(_type_parameter, 1, "TypeVar"),
+    8: functools.partial(_type_parameter, 1, "ParamSpec"),
+    9: functools.partial(_type_parameter, 1, "TypeVarTuple"),
+    10: _generic,
+    11: _type_alias,
+}
+_TWO_OPERANDS: dict[int, _Handler] = {
+    1: prep_reraise_star,
+    2: functools.partial(_type_parameter, 2, "TypeVar"),
+    3: functools.partial(_type_parameter, 2, "TypeVar"),
+    4: _set_type_parameters,
+}
 
 
 @handles("CALL_INTRINSIC_1")
 def call_intrinsic_1(tx: Frame, inst: Instruction) -> None:
-    """value -> result. Others print what a statement gives, import *, or make type parameters: they break the graph."""
+    """value -> result. Others print what a statement gives, or import *: they break the graph."""
     _call(tx, inst, _ONE_OPERAND)
 
 
 @handles("CALL_INTRINSIC_2")
 def call_intrinsic_2(tx: Frame, inst: Instruction) -> None:
-    """first, second -> result. Others make type parameters."""
+    """first, second -> result"""
     _call(tx, inst, _TWO_OPERANDS)
 
 
-def _call(tx: Frame, inst: Instruction, functions: dict[int, Callable[[Frame, Instruction], None]]) -> None:
+def _call(tx: Frame, inst: Instruction, functions: dict[int, _Handler]) -> None:
     function = functions.get(inst.oparg)
     if function is None:
         unsupported("unsupported-opcode", opcode=f"{inst.opname} {inst.oparg}")

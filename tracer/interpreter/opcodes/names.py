@@ -232,9 +232,9 @@ def _namespace(tx: Frame, inst: Instruction) -> VariableTracker:
     return tx.namespace
 
 
-def _find_name(tx: Frame, inst: Instruction) -> VariableTracker | None:
+def _find_name(tx: Frame, inst: Instruction, namespace: VariableTracker) -> VariableTracker | None:
     """The value of a name in the namespace, or None."""
-    namespace, key = _namespace(tx, inst), ConstantVariable(inst.argval)
+    key = ConstantVariable(inst.argval)
     if isinstance(namespace, DictVariable) and namespace.cls is dict:
         return namespace.find(tx, key)
     try:
@@ -248,7 +248,7 @@ def _find_name(tx: Frame, inst: Instruction) -> VariableTracker | None:
 @handles("LOAD_NAME")
 def load_name(tx: Frame, inst: Instruction) -> None:
     """-> name of the class body, global or builtin"""
-    value = _find_name(tx, inst)
+    value = _find_name(tx, inst, _namespace(tx, inst))
     tx.push(read_global(tx, inst.argval) if value is None else value)
 
 
@@ -261,14 +261,24 @@ def load_locals(tx: Frame, inst: Instruction) -> None:
 @handles("LOAD_FROM_DICT_OR_DEREF")
 def load_from_dict_or_deref(tx: Frame, inst: Instruction) -> None:
     """namespace -> name of the class body, or contents of a cell"""
-    tx.pop()
-    load_classderef(tx, inst)
+    _load_name_or_cell(tx, inst, tx.pop())
+
+
+@handles("LOAD_FROM_DICT_OR_GLOBALS", since=(3, 12))
+def load_from_dict_or_globals(tx: Frame, inst: Instruction) -> None:
+    """namespace -> name of the class body, global or builtin. It stands where type parameters of a method are made."""
+    value = _find_name(tx, inst, tx.pop())
+    tx.push(read_global(tx, inst.argval) if value is None else value)
 
 
 @handles("LOAD_CLASSDEREF")
 def load_classderef(tx: Frame, inst: Instruction) -> None:
     """-> name of the class body, or contents of a cell"""
-    value = _find_name(tx, inst)
+    _load_name_or_cell(tx, inst, _namespace(tx, inst))
+
+
+def _load_name_or_cell(tx: Frame, inst: Instruction, namespace: VariableTracker) -> None:
+    value = _find_name(tx, inst, namespace)
     if value is None:
         load_deref(tx, inst)
     else:
@@ -301,4 +311,3 @@ def setup_annotations(tx: Frame, inst: Instruction) -> None:
 
 
 breaks("PRINT_EXPR", why="found in code that is compiled as a single statement, as an interactive session does")
-breaks("LOAD_FROM_DICT_OR_GLOBALS", since=(3, 12), why="found in scopes of type parameters only, whose making breaks the graph")

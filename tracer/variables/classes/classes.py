@@ -147,7 +147,9 @@ class ClassVariable(RealObjectVariable):
             if lookup(self.value, name)[0] is self.value:
                 return tx.class_attr(self.value, name, self)
             tx.raise_error(AttributeError, name)
-        elif name == "__annotations__" and lookup(self.value, name)[0] is self.value:  # otherwise reading it would create it
+        elif (
+            name in ("__annotations__", "__type_params__") and lookup(self.value, name)[0] is self.value
+        ):  # else reading may create it
             return tx.class_attr(self.value, name, self)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 

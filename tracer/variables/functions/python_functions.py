@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _MISSING = object()
 
 
+_OF_EVERY = frozenset(dir(types.FunctionType))  # attributes that functions have in this version of Python
+
+
 def _of_every_function(name: str) -> Any:
     """The attribute `name` of the class of functions, without those of its metaclass, which functions lack."""
     for base in types.FunctionType.__mro__:
@@ -39,7 +42,8 @@ def _is_settable(name: str, value: VariableTracker) -> bool:
     """Whether the value can be stored in an attribute that every function has."""
     if name in ("__name__", "__qualname__"):
         return value.is_constant() and type(value.constant()) is str
-    return name in ("__doc__", "__module__") or name == "__annotations__" and value.python_type() is dict
+    kinds = {"__annotations__": dict, "__type_params__": tuple}
+    return name in ("__doc__", "__module__") or name in kinds and value.python_type() is kinds[name]
 
 
 def _attribute_of_every_function(tx: Tracer, function: FunctionVariable, name: str) -> VariableTracker | None:
@@ -202,7 +206,7 @@ class UserFunctionVariable(FunctionVariable):
         if name == "__dict__":
             return tx.instance_dict(self, self.value)
         source = self._own_source()
-        if name in ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__"):
+        if name in ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__type_params__") and name in _OF_EVERY:
             return tx.wrap(getattr(self.value, name), GenericAttrSource(source, name))
         if name in self.value.__dict__:
             return tx.wrap(self.value.__dict__[name], AttrSource(source, name))
@@ -286,6 +290,8 @@ class NestedFunctionVariable(FunctionVariable):
             return self._closure_tuple
         if name == "__annotations__":
             return self._annotations_dict()
+        if name == "__type_params__" and name in _OF_EVERY:
+            return TupleVariable([])
         plain = {
             "__name__": self.name,
             "__qualname__": self.qualname,

@@ -1,0 +1,69 @@
+"""Type parameters and aliases that the traced code makes: `def f[T](x: T)`, `class Box[T]`, `type Pair = tuple[T, T]`.
+
+CPython makes new ones at each run of the statement, so the output code makes them again. While tracing, another object of the
+same kind stands for each, of which forms such as `list[T]` and classes can be made.
+"""
+
+from __future__ import annotations
+
+import typing
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.type_forms import TypeFormVariable, made_form
+from tracer.variables.functions.python_functions import CellVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer, ValueCodegen
+
+
+def type_parameter(tx: Tracer, kind: type, parts: list[VariableTracker], opname: str, number: int) -> VariableTracker:
+    """A new TypeVar, ParamSpec or TypeVarTuple; `parts`: its name, and the function that gives its bound or constraints."""
+    make: Any = kind
+    keywords = {} if kind.__name__ == "TypeVarTuple" else {"infer_variance": True}
+    return made_form(tx, make(parts[0].constant(), **keywords), parts, lambda cg: cg.asm.emit(opname, number))
+
+
+def type_alias(tx: Tracer, parts: list[VariableTracker], number: int) -> VariableTracker:
+    """`type name[parameters] = ...` of (name, parameters or None, function that gives the value)"""
+    name, parameters, _ = parts
+    make: Any = vars(typing)["TypeAliasType"]
+    made = () if parameters.is_constant() else tuple(form.value for form in _forms(tx, parameters))
+
+    def emit(cg: ValueCodegen) -> None:
+        cg.asm.emit("BUILD_TUPLE", len(parts))
+        cg.asm.emit("CALL_INTRINSIC_1", number)
+
+    return made_form(tx, make(name.constant(), None, type_params=made), parts, emit)
+
+
+def generic_of(tx: Tracer, parameters: VariableTracker, number: int) -> VariableTracker:
+    """Generic[parameters], the base that `class Box[T]` adds."""
+    made = [_unpacked(form.value) for form in _forms(tx, parameters)]
+    generic: Any = typing.Generic
+    return made_form(tx, generic[tuple(made)], [parameters], lambda cg: cg.asm.emit("CALL_INTRINSIC_1", number))
+
+
+def _unpacked(parameter: Any) -> Any:
+    return next(iter(parameter)) if isinstance(parameter, typing.TypeVarTuple) else parameter
+
+
+def _forms(tx: Tracer, parameters: VariableTracker) -> list[TypeFormVariable]:
+    """What the compiler has made a tuple of: parameters of this trace, or of one before a graph break."""
+    return typing.cast("list[TypeFormVariable]", parameters.unpack(tx))
+
+
+class NamespaceCell(CellVariable):
+    """The cell `__classdict__` of a class body: its namespace, and the dict of the class once that is made."""
+
+    is_of_class = False
+
+    def read(self, tx: Tracer) -> VariableTracker | None:
+        if self.is_of_class:
+            unsupported("unsupported-opcode", opcode="Reading the namespace of a class that the trace made")
+        return super().read(tx)
+
+    def fill(self, cg: ValueCodegen) -> None:
+        if not self.is_of_class:
+            super().fill(cg)
