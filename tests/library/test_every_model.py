@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,11 @@ def examples() -> dict[str, list[str]]:
     sections: dict[str, list[str]] = {}
     rows: list[str] = []
     for line in (Path(__file__).parent / "examples.txt").read_text().splitlines():
-        if re.fullmatch(r"\[[\w.]+\]", line):
-            rows = sections.setdefault(line[1:-1], [])
+        header = re.fullmatch(r"\[([\w.]+)(?:, (since|until) 3\.(\d+))?\]", line)
+        if header is not None:
+            name, window, minor = header.groups()
+            is_here = window is None or (sys.version_info >= (3, int(minor))) is (window == "since")
+            rows = sections.setdefault(name, []) if is_here else []
         elif line and not line.startswith("#") and line != "-":
             rows.append(line)
     return sections

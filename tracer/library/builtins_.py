@@ -220,7 +220,7 @@ def _min_or_max(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key
     if best is None:
         if default is not None:
             return default
-        tx.raise_error(ValueError, f"{function.__name__}() arg is an empty sequence")
+        return fold(tx, function, ())  # the error, in the words of this version of Python
     best_key = best if plain else key.call(tx, [best], {})
     while (item := iterator.next(tx)) is not None:
         if plain and _are_symbolic_ints(best, item):

@@ -234,7 +234,9 @@ class SliceVariable(Bounds):
         return slice(*(part.graph_arg() for part in self.parts))
 
     def hash_key(self, tx: Tracer) -> Any:
-        tx.raise_error(TypeError, "unhashable type: 'slice'")
+        if slice.__hash__ is None:  # before Python 3.12
+            tx.raise_error(TypeError, "unhashable type: 'slice'")
+        return slice, *(part.hash_key(tx) for part in self.parts)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, SliceVariable):
