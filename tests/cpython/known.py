@@ -7,7 +7,6 @@ _STACK = "it walks the stack at every allocation, those of the tracer too"
 _REUSED = "it counts on CPython using a tuple again that nobody else holds, which a break keeps alive"
 _SIZE = "it asks for the size of a dict in memory: one that generated code fills shares no keys"
 _DEPTH = "it measures how deep the stack is in a loop, where each break puts a resume function on it"
-_TWICE = "a class that the trace makes, subscripted: the alias has the class of the trace"
 _LONGER = "an object is alive one step longer than in CPython"
 
 #: What cannot pass where frames are replaced.
@@ -38,8 +37,6 @@ SLOW = {
 
 #: Differences that are bugs of the tracer, not yet mended.
 OPEN = {
-    "test_collections.TestNamedTuple.test_non_generic_subscript": _TWICE,
-    "test_dataclasses.TestCase.test_generic_dynamic": _TWICE,
     "test_descr.ClassPropertiesAndMethods.test_wrong_class_slot_wrapper": "a slot wrapper of str on an instance of an int class",
     "test_descr.MroTest.test_tp_subclasses_cycle_error_return_path": "an mro() that changes the bases of its own class",
     "test_dict.DictTest.test_merge_and_mutate": "a dict that a comparison empties while another takes its items over",

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+import tracer
 from tests.support import captured, check
 
 
@@ -108,3 +109,21 @@ def test_a_class_does_not_have_the_annotations_of_its_base():
         return x + 1, Base.__annotations__, Derived.__annotations__
 
     check(fn, torch.ones(2))
+
+
+T = typing.TypeVar("T")
+
+
+def test_a_made_class_that_is_subscripted_is_the_origin_of_the_alias() -> None:
+    def fn(x):
+        class Named(list):
+            pass
+
+        class Shelf(typing.Generic[T]):
+            pass
+
+        return x + 1, [Named, Shelf], [Named[int], Shelf[int], typing.Optional[Shelf[T]]], Shelf[int](), Named[int].__origin__
+
+    _, (named, shelf), (of_list, generic, optional), made, origin = tracer.compile(fn, fullgraph=True)(torch.ones(2))
+    assert of_list.__origin__ is named and generic.__origin__ is shelf and optional.__args__[0].__origin__ is shelf
+    assert type(made) is shelf and origin is named
