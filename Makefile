@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 C_FILES := $(wildcard $(addprefix csrc/,*.[ch] */*.[ch] */*.cpp))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo serve-demo zoo test test-full sanitize coverage bench bench-smoke profile lint format docs dist clean force
+.PHONY: build demo serve-demo zoo test test-full matrix sanitize coverage bench bench-smoke profile lint format docs dist clean force
 
 build: $(VENV)/.built
 
@@ -36,6 +36,10 @@ test: build
 test-full: build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[serve,zoo]"
 	$(BIN)/python -m pytest --full --numprocesses=auto --dist=loadfile
+
+# `make test` on each Python and torch that is set up in this tree, one after the other; leaves tests/results/matrix.md.
+matrix: build
+	$(BIN)/python -m tools.matrix
 
 # Which lines of tracer/ and shapes/ the tests run: a table, and pages in build/coverage/html; `make coverage ARGS=tests/shapes` of a
 # part. Coverage follows frames through sys.settrace, under which compiled code and the frame hook work as without; tests take a few

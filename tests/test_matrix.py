@@ -1,0 +1,33 @@
+"""The page of `make matrix`, of logs that are there."""
+
+from __future__ import annotations
+
+from tools import matrix
+
+LOG = """..F.                                                                     [100%]
+=========================== short test summary info ============================
+FAILED tests/api/test_marks.py::test_a[one - two] - AssertionError: no
+ERROR tests/api/test_more.py
+1 failed, 30 passed, 2 skipped, 5 deselected, 7 warnings, 1 error in 3.20s
+"""
+
+
+def test_the_page_counts_what_ran_and_names_what_failed_and_what_has_not_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "KEPT", tmp_path)
+    monkeypatch.setattr(matrix, "folders", lambda: ["tests/api", "tests/test_*.py"])
+    for folder in matrix.folders():
+        log = matrix.log_of("3.12", "2.13.0", folder)
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(LOG)
+    log.unlink()
+    page = matrix.page()
+    assert "| 3.12 | 2.13.0 | 30 | 2 | 2 |\n" in page and "| 3.13 | 2.14.1 | not run | | |\n" in page
+    assert "- 3.12 with 2.13.0 fails: `tests/api/test_marks.py::test_a[one" in page
+    assert "- 3.12 with 2.13.0 fails: `tests/api/test_more.py`\n" in page
+    assert page.endswith("- 3.12 with 2.13.0 has not run: tests/test_*.py\n")
+
+
+def test_every_file_of_tests_is_in_a_folder_that_is_run():
+    folders = [matrix.ROOT / folder for folder in matrix.folders()]
+    for path in (matrix.ROOT / "tests").rglob("test_*.py"):
+        assert any(path.is_relative_to(folder) for folder in folders) or path.match("tests/test_*.py"), path

@@ -1,0 +1,111 @@
+"""The test suite on each Python and torch that is set up here (`make matrix`): leaves tests/results/matrix.md.
+
+A combination is set up by `make build PYTHON=... TORCH=...`. Folders of tests run one after the other; what has run is kept in
+build/matrix/, so that a run which was cut off goes on. `rm -r build/matrix` starts anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COMBINATIONS = (("3.11", "2.13.0"), ("3.11", "2.14.1"), ("3.12", "2.13.0"), ("3.13", "2.14.1"), ("3.14", "2.14.1"))
+KEPT = ROOT / "build/matrix"
+PAGE = ROOT / "tests/results/matrix.md"
+_COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed)")
+_WRONG = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
+
+
+@dataclass
+class Outcome:
+    """What the tests of one combination came to, of the folders that have run."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def folders() -> list[str]:
+    """What is run at a time: each folder of tests, and the files beside them."""
+    found = sorted(path for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("**/test_*.py")))
+    return [*(str(path.relative_to(ROOT)) for path in found), "tests/test_*.py"]
+
+
+def environment(python: str, torch: str) -> Path:
+    """As in the Makefile."""
+    minor = torch.rpartition(".")[0]
+    return ROOT / (".venv" if (python, minor) == ("3.11", "2.13") else f".venv-{python}-torch{minor}")
+
+
+def log_of(python: str, torch: str, folder: str) -> Path:
+    return KEPT / f"{python}-{torch}" / (re.sub(r"\W+", "-", folder).strip("-") + ".txt")
+
+
+def run(python: str, torch: str) -> None:
+    """Runs the folders that have not run yet."""
+    found = environment(python, torch) / "bin/python"
+    subprocess.run(["make", "--quiet", "build", f"PYTHON={found}", f"TORCH={torch}"], cwd=ROOT, check=True)
+    for folder in folders():
+        log = log_of(python, torch, folder)
+        if log.exists():
+            continue
+        log.parent.mkdir(parents=True, exist_ok=True)
+        files = sorted(str(path) for path in ROOT.glob(folder)) if "*" in folder else [folder]
+        command = [str(found), "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", *files]
+        ran = subprocess.run(command, cwd=ROOT, env={**os.environ, "TRACER_TRY_PYTHON": "1"}, capture_output=True, text=True)
+        log.write_text(ran.stdout + ran.stderr)
+        print(f"{python} {torch} {folder}: {ran.stdout.splitlines()[-1:]}", flush=True)
+
+
+def outcome_of(python: str, torch: str) -> Outcome:
+    outcome = Outcome()
+    for folder in folders():
+        log = log_of(python, torch, folder)
+        if not log.exists():
+            outcome.missing.append(folder)
+            continue
+        text = log.read_text()
+        for count, kind in _COUNT.findall(text.splitlines()[-1]):
+            outcome.counts[kind.rstrip("s") if kind == "errors" else kind] += int(count)
+        outcome.wrong += _WRONG.findall(text)
+    return outcome
+
+
+def page() -> str:
+    lines = [
+        "# The test suite on each Python and torch",
+        "",
+        "Written by `make matrix`: the default tests, as `make test` runs them.",
+        "",
+        "| Python | torch | passed | failed | skipped |",
+        "|---|---|---|---|---|",
+    ]
+    notes = []
+    for python, torch in COMBINATIONS:
+        outcome = outcome_of(python, torch)
+        if not outcome.counts:
+            lines.append(f"| {python} | {torch} | not run | | |")
+            continue
+        counts = outcome.counts
+        failed = counts["failed"] + counts["error"]
+        lines.append(f"| {python} | {torch} | {counts['passed']} | {failed} | {counts['skipped']} |")
+        notes += [f"- {python} with {torch} fails: `{name}`" for name in outcome.wrong]
+        if outcome.missing:
+            notes.append(f"- {python} with {torch} has not run: {', '.join(outcome.missing)}")
+    return "\n".join([*lines, *([""] if notes else []), *notes, ""])
+
+
+def main() -> None:
+    for python, torch in COMBINATIONS:
+        if (environment(python, torch) / ".built").exists():
+            run(python, torch)
+    PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main()
