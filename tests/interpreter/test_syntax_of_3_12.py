@@ -1,4 +1,5 @@
-"""Generic functions and classes, and aliases, in the syntax of Python 3.12 (PEP 695). It is text here, for older versions."""
+"""The syntax of Python 3.12: generic functions and classes, aliases (PEP 695), f-strings that hold any text (PEP 701),
+comprehensions that run in the frame around them (PEP 709). Programs are text here, for older versions."""
 
 from __future__ import annotations
 
@@ -104,6 +105,19 @@ CAPTURED = {
             def total(self) -> T:
                 return self["a"] + 1
         return Named(a=x).total()
+        """,
+    "f-strings in f-strings": """
+        words = {"key": 3}
+        lines = f"{'\\n'.join(["a", "b"])} {f"{f"{words["key"]}"}"} {x.shape[0]:{words["key"]}} {x.ndim + 1 = }"  # "
+        return x + len(lines), lines
+        """,
+    "comprehensions in a class body and of its parameters": """
+        def f[T](x: T, sizes=[n for n in range(2)]) -> T:
+            class Table:
+                size = 2
+                rows = [n * 2 for n in range(size)]
+            return [x + n for n in Table.rows if n in [m for m in (n, 7)]], sizes
+        return f(x)
         """,
     "an alias that is made": """
         type Number = int | float
