@@ -15,13 +15,14 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.guards.state import AbcRegistryMatch
-from tracer.protocol.lookups import lookup, rely_on_answer, rely_on_bases
+from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup, rely_on_answer, rely_on_bases
 from tracer.protocol.models import models
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.sources.reading import is_a
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.type_forms import made
 from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.objects.instances import InstanceVariable
 from tracer.variables.values.constant import boolean
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _BY_CLASS = frozenset(
 _UNSUBSCRIPTED: type = typing._SpecialGenericAlias  # type: ignore[attr-defined]  # typing.List and the like
 _UNIONS = (types.UnionType, typing._UnionGenericAlias)  # type: ignore[attr-defined]  # private in typing
 _PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
+# From Python 3.12 on: attributes count that the object or its class holds, and none that its code would compute.
+_LOOKS_STATICALLY = any("getattr_static" in name for name in _PROTOCOL_CHECK.__code__.co_varnames)
 
 
 @models(isinstance)
@@ -114,7 +117,7 @@ def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
     if isinstance(function, types.FunctionType) and not _of_the_standard_library(function):
         unsupported("unsupported-builtin", function=f"issubclass with {base.__qualname__}, which has a __subclasshook__")
     try:
-        answer = issubclass(cls, base)
+        answer = answer_of_abc(cls, base)
         by_itself = base in cls.__mro__ or base.__subclasshook__(cls) is True
         if answer and id(cls) in tx.trace.findings.alike and not by_itself:
             unsupported("unsupported-builtin", function=f"issubclass of {cls.__qualname__}, which was registered")
@@ -124,12 +127,17 @@ def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
         tx.raise_error(TypeError, *error.args)
 
 
+def answer_of_abc(cls: type, base: type) -> bool:
+    """What abc answers in issubclass. A protocol with other members than methods asks it in isinstance alone (Python 3.12)."""
+    return abc.ABCMeta.__subclasscheck__(base, cls)  # type: ignore[arg-type]  # base is of ABCMeta
+
+
 def _of_the_standard_library(function: types.FunctionType) -> bool:
     return function.__module__.partition(".")[0] in sys.stdlib_module_names
 
 
 def _has_protocol(tx: Tracer, value: Value, kind: type, cls: ClassVariable) -> bool:
-    """typing._ProtocolMeta.__instancecheck__ of CPython 3.11"""
+    """typing._ProtocolMeta.__instancecheck__"""
     protocol: Any = cls.value
     if not getattr(protocol, "_is_protocol", False):
         return _is_registered(tx, kind, protocol)
@@ -140,15 +148,41 @@ def _has_protocol(tx: Tracer, value: Value, kind: type, cls: ClassVariable) -> b
         if isinstance(lookup(type(lookup(protocol, name)[1]), "__get__")[1], types.FunctionType):
             unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}, which has a descriptor")
     only_methods = all(callable(getattr(protocol, name, None)) for name in names)
-    if only_methods and _is_registered(tx, kind, protocol):
+    if (only_methods or _LOOKS_STATICALLY) and _is_registered(tx, kind, protocol):
         return True
-    for name in names:
-        attribute = find_attr(tx, value, name)
-        if attribute is None:
-            return False
-        if callable(getattr(protocol, name, None)) and attribute.is_none():
-            return False
-    return True
+    has = _has_statically if _LOOKS_STATICALLY else _has
+    if all(has(tx, value, kind, name, not callable(getattr(protocol, name, None))) for name in names):
+        return True
+    return not _LOOKS_STATICALLY and not only_methods and _derives(tx, kind, protocol)
+
+
+def _derives(tx: Tracer, kind: type, protocol: type) -> bool:
+    """What abc answers of a protocol whose members tell nothing of a class."""
+    rely_on_bases(kind)
+    tx.guard(AbcRegistryMatch())
+    registry = _abc._get_dump(protocol)[0]  # type: ignore[attr-defined]  # private in abc
+    if registry:
+        unsupported("unsupported-builtin", function=f"isinstance with {protocol.__qualname__}, for which classes are registered")
+    return protocol in kind.__mro__
+
+
+def _has(tx: Tracer, value: Value, kind: type, name: str, may_be_none: bool) -> bool:
+    attribute = find_attr(tx, value, name)
+    return attribute is not None and (may_be_none or not attribute.is_none())
+
+
+def _has_statically(tx: Tracer, value: Value, kind: type, name: str, may_be_none: bool) -> bool:
+    """Whether inspect.getattr_static finds an attribute, which runs no code of the program; None counts if it may be None."""
+    static = lookup(kind, name)[1]
+    if static is not MISSING and is_data_descriptor(static):
+        return True
+    if isinstance(value, InstanceVariable):
+        own = value.instance_attr(tx, name)
+        if own is not None:
+            return may_be_none or not own.is_none()
+    elif isinstance(value, ClassVariable) or kind.__dictoffset__ and (static is MISSING or not may_be_none):
+        unsupported("unsupported-builtin", function=f"isinstance of {value.describe()} with a protocol")
+    return static is not MISSING and (may_be_none or static is not None)
 
 
 def find_attr(tx: Tracer, obj: Value, name: str) -> Value | None:
