@@ -121,6 +121,8 @@ class Observation:
         self.note(path, repr(list(value)) if plain else f"{len(value)} items {sorted(map(repr, value))}")
 
     def _tensor(self, path: str, value: torch.Tensor, depth: int) -> None:
+        if hasattr(type(value), "__tensor_flatten__"):
+            return  # its parts are attributes, which an __init__ under way has not set yet
         shown = value.detach()
         self.note(
             path, f"{value.dtype} {tuple(value.shape)} strides {value.stride()} grad {value.requires_grad} leaf {value.is_leaf}"
