@@ -160,7 +160,7 @@ def _derives(tx: Tracer, kind: type, protocol: type) -> bool:
     """What abc answers of a protocol whose members tell nothing of a class."""
     rely_on_bases(kind)
     tx.guard(AbcRegistryMatch())
-    registry = _abc._get_dump(protocol)[0]  # type: ignore[attr-defined]  # private in abc
+    registry = _abc._get_dump(protocol)[0]
     if registry:
         unsupported("unsupported-builtin", function=f"isinstance with {protocol.__qualname__}, for which classes are registered")
     return protocol in kind.__mro__
