@@ -54,7 +54,8 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
 
 
 class _Views:
-    """The nodes of a graph that can be computed from its inputs behind it: views of them, and numbers from their metadata."""
+    """The nodes of a graph that can be computed from its inputs after it has run: views of them, and numbers from their
+    metadata."""
 
     def __init__(self, graph: fx.Graph) -> None:
         self._outside: dict[fx.Node, bool] = {}
@@ -67,7 +68,7 @@ class _Views:
         self._changes_metadata = any(_changes_metadata(node) for node in graph.nodes)
 
     def can_be_made_outside(self, result: fx.Node) -> bool:
-        """Whether a result is a view of an input that is written to, and the graph allows to make it behind it."""
+        """Whether a result is a view of an input that is written to, and it can be made after the graph has run."""
         example = result.meta.get(EXAMPLE)
         if not self._written or not isinstance(example, torch.Tensor) or result.op == "placeholder":
             return False

@@ -24,7 +24,7 @@ class Put:
         wanted = list(replacements)
         missing = [f"{each.owner.__name__}.{each.name}" for each in wanted if each.name not in vars(each.owner)]
         if missing:
-            raise AttributeError(f"this torch has no {' and no '.join(missing)}")
+            raise AttributeError(f"this version of torch has no {' and no '.join(missing)}")
         self._before = [(each, vars(each.owner)[each.name]) for each in wanted]
         _exchange([(before, each.value) for each, before in self._before])
         for each, _ in self._before:

@@ -27,7 +27,7 @@ ABSENT: Any = object()
 
 
 class _Looked(NamedTuple):
-    """What was looked up on one class: name -> where it was found and what, behind which class of the MRO."""
+    """What was looked up on one class: name -> where it was found and what, after which class of the MRO."""
 
     cls: type
     found: dict[tuple[str, int], tuple[str, type | None, type | None, Any]]

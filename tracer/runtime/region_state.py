@@ -285,7 +285,7 @@ class RegionState:
 
     def _captured(self) -> dict[str, bool]:
         """Settings: what depends on data enters the graph where a break is an error, and in each function whose entries are to
-        serve declared shapes, those behind a break too."""
+        serve declared shapes, those after a break too."""
         data = self.fullgraph or self.shapes is not None
         return {
             "capture_scalar_outputs": config.capture_scalar_outputs or data,

@@ -54,7 +54,7 @@ class Record:
         return ShapeSpec(dims, of["relations"], strided=strides, modes=self.call["modes"].get("modes", ()), **sizes)
 
     def graph_regions(self) -> list[dict[str, Any]]:
-        """The data of the regions in which a graph runs, if only to a break behind which all is covered."""
+        """The data of the regions in which a graph runs, if only up to a break after which everything is covered."""
         return [region for region in self.data["regions"] if region["kind"] != "python"]
 
     def regions(self) -> list[Region]:

@@ -21,7 +21,7 @@ from tracer.runtime.shape_spec import ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice, choice_of
 from tracer.runtime.thread_state import MODES
 from tracer.runtime.tracing_lock import TRACING
-from tracer.serving.behind import Follower, Make, NotFollowed, OutOfBudget
+from tracer.serving.after_breaks import Follower, Make, NotFollowed, OutOfBudget
 from tracer.serving.budget import Budget, print_progress
 from tracer.serving.call_facts import facts_of, same_variant
 from tracer.serving.calls import Calls, TooLarge
@@ -216,7 +216,7 @@ class _Search:
         return [each for each in self.entries() if each.refused is None]
 
     def follow(self, make: Make | None) -> Coverage | None:
-        """Follows the calls through the graph breaks of entries. Returns the final result if what is behind one is not covered.
+        """Follows the calls through the graph breaks of entries. Returns the final result if what is after one is not covered.
         `make`: see `Follower`."""
         follower = Follower(self.target.state, self.rlimit, make)
         while True:
@@ -236,7 +236,7 @@ class _Search:
                 return None
 
     def check(self, make: Make | None = None) -> Coverage:
-        """`make`: how what is behind a graph break is traced; None if nothing is."""
+        """`make`: how what is after a graph break is traced; None if nothing is."""
         found = self.find_uncovered()
         if found.status == "unsat":
             gap = self.follow(make)
@@ -399,13 +399,13 @@ def _explain_break(entry: Served, why: str) -> str:
 
 
 _BEHIND_A_BREAK = """\
-What runs behind the break is not covered: {why}.
-  So shapes that come here are not. To have them certified, take what breaks out of the function: write what is before and what is
-  behind it as functions of their own, each compiled and certified. Else send each shape once before the first request, and seal
-  with on_miss="eager" or "background": "error" would end a call half way."""
+What runs after the break is not covered: {why}.
+  So the shapes that come to this break are not certified. To certify them, take what breaks out of the function: write the parts
+  before and after it as two functions, and compile and certify each. Or send each shape once before the first request, and seal
+  with on_miss="eager" or "background", because "error" would end a call after half of it has run."""
 
 
 _UNLIKE_EXAMPLE = """\
 The example itself finds no entry, though each shape has one: {text}
-  Entries are made for tensors of their own: new ones, that share no memory, lie at the beginning of it and have no gaps. Give an
-  example like that, and have calls like that; what is declared as strided ("x: B, S strided") may have gaps."""
+  Entries are made for new tensors: they share no memory with others, begin where their memory begins, and are contiguous. Give
+  such tensors in the example and in calls. A tensor that is declared as strided ("x: B, S strided") need not be contiguous."""

@@ -371,7 +371,7 @@ class TorchShapeEnv:
         self.env.freeze()
 
     def freeze_runtime_asserts(self) -> None:
-        """Nothing to do: `graph.runtime_asserts` places each assertion in the graph behind the operation that needs it."""
+        """Nothing to do: `graph.runtime_asserts` places each assertion in the graph after the operation that needs it."""
 
     @contextlib.contextmanager
     def error_on_new_guards(self) -> Iterator[None]:
