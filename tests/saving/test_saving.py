@@ -423,7 +423,7 @@ def test_an_operator_that_is_not_torchs_is_refused(tmp_path):
     made = dynamic(lambda x: doubled(x) * (2 if doubled(x).dtype is torch.float64 else 3))
     made(torch.ones(3))
     result = tracer.save(made, tmp_path / "entries")
-    assert not result.saved and "faked of the operator saved_entries.doubled" in result.refused[0]
+    assert not result.saved and "fake implementation of the operator saved_entries.doubled" in result.refused[0]
 
 
 def test_a_function_that_is_allowed_in_the_graph_is_refused(tmp_path):

@@ -83,8 +83,8 @@ class BucketPlan:
             if self.behavior.alike(self.behavior.at(bucket), here):
                 return bucket
         raise UserError(
-            f"{self.size} = {size} can be padded to none of the buckets {', '.join(map(str, self.buckets))}: the program treats "
-            f"those of that size or more otherwise",
+            f"{self.size} = {size} can be padded to none of the buckets {', '.join(map(str, self.buckets))}: the program does "
+            f"something else for these sizes",
             hint="put it into the histogram, so that a bucket is planned for it.",
         )
 
@@ -101,7 +101,8 @@ class BucketPlan:
             following = self.buckets[bisect.bisect_left(self.buckets, size)]
             if not self.behavior.alike(self.behavior.at(following), self.behavior.at(size)):
                 raise UserError(
-                    f"{self.size} = {size} would be padded to the next bucket, {following}, which the program treats otherwise",
+                    f"{self.size} = {size} would be padded to the next bucket, {following}, for which the program "
+                    f"does something else",
                     hint=f"put {size} into the histogram, and allow a bucket more.",
                 )
         return list(self.buckets)
@@ -114,7 +115,7 @@ class BucketPlan:
             return {"compilation_config": {"cudagraph_capture_sizes": sizes}}
         if engine == "sglang":
             return {"cuda_graph_bs": sizes, "cuda_graph_max_bs": sizes[-1]}
-        raise UserError(f"{engine!r} is no engine that settings are known of", hint='"vllm" and "sglang" are.')
+        raise UserError(f"{engine!r} is not an engine whose settings are known", hint='"vllm" and "sglang" are.')
 
     def arguments(self, engine: str) -> list[str]:
         """The same for the command line, of `vllm serve` or `python -m sglang.launch_server`."""
@@ -153,7 +154,7 @@ def plan_buckets(
     """
     counts = _counts(histogram)
     if type(k) is not int or k < 1:
-        raise UserError(f"k={k!r} is no number of buckets")
+        raise UserError(f"k={k!r} is not a number of buckets")
     domain = contract.domain()
     variable = _variable(domain, size)
     _require_harmless_padding(contract, domain, variable, counts)
@@ -178,7 +179,9 @@ def _counts(histogram: Mapping[int, int] | Iterable[int]) -> dict[int, int]:
     items = histogram.items() if isinstance(histogram, Mapping) else ((each, 1) for each in histogram)
     for each, count in items:
         if type(each) is not int or type(count) is not int or count < 0:
-            raise UserError(f"{each!r}: {count!r} is no size with how often it comes", hint="give {size: count}, both ints.")
+            raise UserError(
+                f"{each!r}: {count!r} is not a size and its number of requests", hint="give {size: count}, both ints."
+            )
         if count:
             counts[each] = counts.get(each, 0) + count
     if not counts:
@@ -192,7 +195,7 @@ def _variable(domain: Domain, name: str | None) -> Variable:
         name = names[0]
     found = next((each for each in domain.variables if each.name == name), None)
     if found is None:
-        raise UserError(f"size={name!r} is no size of the contract", hint=f"it has {', '.join(names)}.")
+        raise UserError(f"size={name!r} is not a size of the contract", hint=f"it has {', '.join(names)}.")
     return found
 
 
@@ -202,18 +205,23 @@ def _variable(domain: Domain, name: str | None) -> Variable:
 def _require_harmless_padding(contract: Contract, domain: Domain, variable: Variable, counts: Mapping[int, int]) -> None:
     tied = [relation for relation in domain.relations if variable.symbol in relation.free_symbols]
     if tied:
-        raise UserError(f"{variable.name} is tied to other sizes: {show(tied[0])}", hint="padding would change those too.")
+        raise UserError(f"{variable.name} is tied to other sizes: {show(tied[0])}", hint="padding would change those sizes too.")
     if not contract.data.get("certified"):
-        raise UserError("the contract is of shapes that are not certified", hint="make it of what precompile certified.")
+        raise UserError(
+            "the contract's shapes are not certified", hint="make the contract from shapes that precompile has certified."
+        )
     for each in counts:
         if each not in variable.values():
-            raise UserError(f"{variable.name} = {each} was not declared: {variable}")
+            raise UserError(f"{variable.name} = {each} is outside the declared range, {variable}")
     for region in contract.data["regions"]:
         if region["kind"] != "graph":
             raise UserError(f"where {region['text']}, no graph runs ({region['kind']})", hint=_ROWS_HINT)
         verdict = region.get("rows", {}).get(variable.name)
         if verdict is None:
-            raise UserError(f"the contract does not say whether rows along {variable.name} are independent", hint="make it anew.")
+            raise UserError(
+                f"the contract does not say whether rows along {variable.name} are independent",
+                hint="make the contract again with this version of the tracer.",
+            )
         if verdict != "independent":
             what = f"rows along {variable.name} may depend on each other, where {region['text']}"
             raise UserError(f"{what}: {verdict}", hint=_ROWS_HINT)

@@ -55,7 +55,7 @@ class Contract:
                 data = json.load(file)
             version = data["version"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{os.fspath(path)} is no shape contract: {error}") from None
+            raise UserError(f"{os.fspath(path)} is not a shape contract: {error}") from None
         if version != VERSION:
             raise UserError(f"{os.fspath(path)} is a shape contract of version {version}; this tracer reads version {VERSION}")
         return cls(data)
@@ -129,10 +129,14 @@ def contract(fn: Any) -> Contract:
     state = compiled_region(fn)
     if state.coverage is None:
         raise UserError(
-            f"it is not known yet what {state.name} serves", hint="ask tracer.coverage(fn, spec, example), or precompile it."
+            f"it is not known yet which shapes {state.name} serves",
+            hint="ask tracer.coverage(fn, spec, example), or precompile it.",
         )
     if not state.coverage.stands:
-        raise UserError(f"entries of {state.name} have gone since that was asked", hint="ask tracer.coverage, or precompile it.")
+        raise UserError(
+            f"entries of {state.name} have been dropped since its shapes were certified",
+            hint="ask tracer.coverage, or precompile it.",
+        )
     return Contract.of(state.name, state.coverage)
 
 
@@ -145,7 +149,7 @@ def difference(old: Contract, new: Contract, *, ignore: Collection[str] = (), rl
     """
     unknown_kind = next((kind for kind in ignore if kind not in KINDS), None)
     if unknown_kind is not None:
-        raise UserError(f"{unknown_kind!r} is no kind of difference", hint=f"there are {', '.join(KINDS)}.")
+        raise UserError(f"{unknown_kind!r} is not a kind of difference", hint=f"there are {', '.join(KINDS)}.")
     pairs, changes = _matched(old.records(), new.records())
     found = [(before.name, Comparison(before, after, ignore, rlimit)) for before, after in pairs]
     several = len(pairs) > 1 or bool(changes)

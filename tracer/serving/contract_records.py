@@ -70,7 +70,7 @@ def place_parts(place: str) -> tuple[str, str, int]:
     """`L['batch']['ids'].size()[1]` -> ("batch['ids']", "size", 1); `L['n']` -> ("n", "", 0). Raises UserError for others."""
     found = _PLACE.fullmatch(place)
     if found is None:
-        raise UserError(f"{place}, of this contract, is no dim of an argument")
+        raise UserError(f"{place}, of this contract, is not a dim of an argument")
     return found[1] + found[2], found[3] or "", int(found[4] or 0)
 
 

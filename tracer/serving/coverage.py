@@ -248,7 +248,7 @@ class _Search:
         if found.status == "sat" and found.witness is not None:
             return self.result("uncovered", found.witness)
         steps = RETRY_FACTOR * self.rlimit
-        return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
+        return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether some shape has no entry")
 
     def example_mismatch(self) -> str | None:
         """The reason why no entry serves the example itself, though one serves its shape; None if the example is served. Other
@@ -313,7 +313,7 @@ class _Search:
         with solver.until(budget.ends):
             found = self.filled(budget)
         late = found.status == "unknown" and budget.is_late
-        return self.result("budget", found.witness, f"{budget.seconds} seconds are spent") if late else found
+        return self.result("budget", found.witness, f"max_seconds={budget.seconds} was reached") if late else found
 
     def filled(self, budget: Budget) -> Coverage:
         made = 0
@@ -321,14 +321,14 @@ class _Search:
         def make(trace: Callable[[], Any]) -> Any:
             nonlocal made
             if budget.is_late or made >= budget.entries:
-                raise OutOfBudget("there is nothing left for it of max_entries and max_seconds")
+                raise OutOfBudget("max_entries or max_seconds was reached")
             made += 1
             return trace()
 
         self.drop_entries_not_described()
         while True:
             if budget.is_late:
-                return self.result("budget", reason=f"{budget.seconds} seconds are spent")
+                return self.result("budget", reason=f"max_seconds={budget.seconds} was reached")
             now = self.check(make)
             if budget.report is not None:
                 budget.report(now)
@@ -339,7 +339,9 @@ class _Search:
             if not upkeep.has_room(self.target.state, self.target.entries()) and self.target.state.capacity is not None:
                 return self.result("budget", now.witness, f"the capacity of {self.target.state.capacity} entries is used up")
             if made >= budget.entries:
-                return self.result("budget", now.witness, f"{budget.entries} entries were made, and that shape has none")
+                return self.result(
+                    "budget", now.witness, f"max_entries={budget.entries} was reached, and that shape has no entry"
+                )
             problem = self.trace(self.like_example(now.witness))
             if problem is not None:
                 return problem
@@ -385,7 +387,9 @@ class _Search:
         if made.refused == UNKNOWN:
             return self.result("unknown", point, f"{made.refused}: {made.entry.guarded_code.guards_text.splitlines()[-1]}")
         if made.refused is not None and self.calls.copies_objects:
-            return self.result("refused", point, f"not every call is like one with copies of the objects: {made.refused}")
+            return self.result(
+                "refused", point, f"the example was copied, and calls with the objects themselves may differ: {made.refused}"
+            )
         if made.refused is not None or not made.region.check(point):
             raise InternalTracerError(
                 f"the entry traced for {point_text(point)} does not serve it: {made.refused or made.region.text(self.domain)}"

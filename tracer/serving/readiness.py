@@ -103,7 +103,7 @@ class Readiness:
         if self.coverage is None:
             return "nothing is certified: call tracer.precompile, or tracer.coverage after tracer.load"
         if not self.coverage.certified:
-            return f"it is not certified, but {self.coverage.status} {self.coverage.reason}".rstrip()
+            return f"it is not certified: its status is {self.coverage.status!r}. {self.coverage.reason}".rstrip()
         if not self.coverage.stands:
             return "entries that the certificate counts on are gone: something that they guard has died, or they were evicted"
         if self.failed is not None:
@@ -215,7 +215,7 @@ def arguments(example: Any, kwargs: Mapping[str, Any] | None) -> tuple[Sequence[
     if isinstance(example, Mapping):
         return (), {**example, **(kwargs or {})}
     if not isinstance(example, Sequence):
-        raise UserError(f"example={example!r} is no tuple of arguments", hint="write example=(x,) or kwargs={'x': x}.")
+        raise UserError(f"example={example!r} is not a tuple of arguments", hint="write example=(x,) or kwargs={'x': x}.")
     return tuple(example), kwargs or {}
 
 

@@ -207,5 +207,5 @@ def _number_at(label: Any, values: Any) -> Any:
     except Exception as error:
         raise _NotInCalls(f"there is no {label.name} in these calls ({type(error).__name__})") from None
     if not isinstance(number, (int, float)):
-        raise _NotInCalls(f"{label.name} is no number in these calls, but {type(number).__qualname__}")
+        raise _NotInCalls(f"{label.name} is a {type(number).__qualname__} in these calls, not a number")
     return sympy.sympify(number)

@@ -15,7 +15,7 @@ register(
 )
 register(
     "makes-a-class",
-    "{function} makes a class",
+    "A class is made in a way that cannot be traced: {function}",
     "A new class is made at each call. The trace follows class statements, but not one that leads through code that it does not "
     "know: some decorators and metaclasses of the library, a metaclass with its own mro(), a descriptor written in C.",
     "define the class outside of the traced function.",
