@@ -194,7 +194,7 @@ def test_a_size_is_padded_only_to_one_that_the_program_treats_alike():
     plan = tracer.plan_buckets({3: 10, 20: 90}, 2, contract, size="B")
     assert plan.buckets == (3, 20) and [plan.bucket_for(size) for size in (1, 2, 3, 9, 12, 20)] == [3, 3, 3, 20, 20, 20]
     for size in (4, 8):
-        with pytest.raises(tracer.exc.UserError, match="treats those of that size or more otherwise"):
+        with pytest.raises(tracer.exc.UserError, match="does something else for these sizes"):
             plan.bucket_for(size)
 
 

@@ -155,10 +155,10 @@ def _that_may_be_shared(returned: Any, inputs: list[torch.Tensor]) -> list[int]:
         places[0]: results[places[0]][0] for storage, places in owners.items() if len(places) == 1 and storage not in storages
     }
     others = [*inputs, *alone.values()]
-    return [i for i, own in alone.items() if any(own is not each and _may_be_one(own, each) for each in others)]
+    return [i for i, own in alone.items() if any(own is not each and _may_be_one_tensor(own, each) for each in others)]
 
 
-def _may_be_one(first: torch.Tensor, second: torch.Tensor) -> bool:
+def _may_be_one_tensor(first: torch.Tensor, second: torch.Tensor) -> bool:
     if first.dtype != second.dtype or first.dim() != second.dim():
         return False
     pairs = zip(first.shape, second.shape, strict=True)

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.output_graph import EXAMPLE
-from tracer.operators.asked_strides import is_in_line
+from tracer.operators.probed_strides import is_contiguous_now
 
 _REFUSALS = ("Cannot view a tensor", "view size is not compatible")
 _MARK = "written_views"  # in `meta` of the output node: whether a result is such a view of a written input
@@ -55,7 +55,7 @@ def _is_written_and_strided(tensor: FakeTensor) -> bool:
     mode: Any = tensor.fake_mode
     if tensor.layout != torch.strided or storage_of(tensor) not in mode.written_storages:
         return False
-    return not is_in_line(tensor)
+    return not is_contiguous_now(tensor)
 
 
 def _is_symbolic(tensor: torch.Tensor) -> bool:

@@ -98,7 +98,7 @@ class Found(NamedTuple):
         owner, value = find(cls, self.name, None if self.after is None else self.after.get())
         if owner is None or self.owner is None:
             return owner is self.owner
-        return id(owner) == self.owner.id and _is_still(value, self.value)
+        return id(owner) == self.owner.id and _is_same_value(value, self.value)
 
 
 class ClassFacts(NamedTuple):
@@ -158,7 +158,7 @@ def held(value: Any) -> Any:
     return cls, ObjectRef(value)
 
 
-def _is_still(value: Any, held: Any) -> bool:
+def _is_same_value(value: Any, held: Any) -> bool:
     cls, *parts = held
     if type(value) is not cls:
         return False
