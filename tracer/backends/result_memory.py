@@ -159,6 +159,8 @@ def _that_may_be_shared(returned: Any, inputs: list[torch.Tensor]) -> list[int]:
 
 
 def _may_be_one_tensor(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors have the same dtype and sizes, or may have where sizes are symbolic. Then a compiler may return one in
+    place of the other."""
     if first.dtype != second.dtype or first.dim() != second.dim():
         return False
     pairs = zip(first.shape, second.shape, strict=True)

@@ -159,6 +159,7 @@ def held(value: Any) -> Any:
 
 
 def _is_same_value(value: Any, held: Any) -> bool:
+    """Whether a class attribute is the one of which `held` was kept."""
     cls, *parts = held
     if type(value) is not cls:
         return False

@@ -170,6 +170,7 @@ def _place(callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, 
 
 
 def _is_found(value: Value) -> bool:
+    """Whether the cache finds a result by this argument in the next call."""
     if value.is_constant():
         return _can_be_found(value.constant())
     return value.source is not None and value.identity() is not value and _is_hashed_by_identity(value)

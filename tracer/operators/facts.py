@@ -130,6 +130,7 @@ def row_of(func: torch._ops.OpOverload) -> Row:
 
 
 def _is_switched_off(name: str, value: Any) -> bool:
+    """Whether an argument of `_SWITCHED_OFF`, such as `training`, has the value that switches the behaviour off."""
     off = _SWITCHED_OFF[name]
     return type(value) is type(off) and value == off
 

@@ -35,7 +35,7 @@ class Known(NamedTuple):
 
 
 class OperationCache:
-    """One per trace."""
+    """The results of operations in one trace, by their arguments."""
 
     def __init__(self, mode: FakeMode) -> None:
         self.mode = mode
@@ -79,7 +79,7 @@ class OperationCache:
         return result
 
     def _of_this_state(self) -> dict[tuple[Any, ...], Known | None]:
-        """What is known under the settings of torch as they are now."""
+        """The results that are known under the present settings of torch."""
         for state, cache in self._by_state:
             if state.check():
                 return cache

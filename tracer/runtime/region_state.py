@@ -303,7 +303,7 @@ class RegionState:
             self.ahead.pop(id(args), None)
 
     def trace_in_background(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
-        """As `trace`, for a thread that traces while others run the program."""
+        """As `trace`, called by a thread that traces while other threads run the program."""
         return _outside_dynamo(self.trace)(function, args, concurrent=True)
 
     def declared_shapes(self, function: types.FunctionType, args: tuple[Any, ...]) -> Declared | None:

@@ -37,7 +37,7 @@ class NodeRef:
 
 @dataclasses.dataclass
 class Saved:
-    """The data of one entry."""
+    """What a file holds of one entry."""
 
     guards: tuple[Guard, ...]
     fetched: tuple[Source, ...]

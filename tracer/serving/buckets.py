@@ -108,8 +108,8 @@ class BucketPlan:
         return list(self.buckets)
 
     def settings(self, engine: str) -> dict[str, Any]:
-        """The plan as keyword arguments of `vllm.LLM` (engine "vllm") or `sglang.Engine` ("sglang"). The size counts what these
-        capture by: requests of one token each."""
+        """The plan as keyword arguments of `vllm.LLM` (engine "vllm") or `sglang.Engine` ("sglang"). Both capture graphs by the
+        number of tokens, which in decoding is the number of requests: the size has to be that number."""
         sizes = self.capture_sizes()
         if engine == "vllm":
             return {"compilation_config": {"cudagraph_capture_sizes": sizes}}
@@ -118,7 +118,7 @@ class BucketPlan:
         raise UserError(f"{engine!r} is not an engine whose settings are known", hint='"vllm" and "sglang" are.')
 
     def arguments(self, engine: str) -> list[str]:
-        """The same for the command line, of `vllm serve` or `python -m sglang.launch_server`."""
+        """The plan as command-line arguments of `vllm serve` or `python -m sglang.launch_server`."""
         found: list[str] = []
         for name, value in self.settings(engine).items():
             each = value if isinstance(value, list) else [json.dumps(value)]

@@ -67,7 +67,7 @@ class Family(Protocol):
     def function(self) -> Any: ...
     @property
     def slots(self) -> tuple[Any, ...]:
-        """The arguments of one of them."""
+        """The arguments of one of these calls."""
 
     @property
     def domain(self) -> Domain: ...

@@ -49,7 +49,7 @@ class Contract:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Contract:
-        """From a file. Raises UserError for one that is no contract."""
+        """Reads a contract from a file. Raises UserError if the file does not hold one."""
         try:
             with open(path, encoding="utf-8") as file:
                 data = json.load(file)
@@ -68,7 +68,7 @@ class Contract:
         write_whole(path, self.text().encode())
 
     def records(self) -> list[Record]:
-        """What it says of each variant."""
+        """What the contract says of each variant."""
         return [Record(each) for each in self.data.get("variants", [self.data])]
 
     def variant(self, name: str) -> Contract:

@@ -101,7 +101,7 @@ def precompile(
 
 
 def _told(fn: Any, found: Coverage | Certificate) -> Coverage | Certificate:
-    """The same; who listens is told what is now known of all variants."""
+    """Tells listeners of events what is now known of all variants. Returns `found`."""
     target = target_of(fn)
     kept = target.state.coverage or found
     about = {"code": target.function.__code__, "coverage": kept}
@@ -294,7 +294,7 @@ class _Search:
         )
 
     def kept(self, found: Coverage) -> Coverage:
-        """Keeps what was found of this variant."""
+        """Keeps what was found of this variant in the state of the function. Returns `found`."""
         state = self.target.state
         state.keep_coverage(with_variant(state.coverage, found, self.adds or found.certified))
         return found

@@ -98,7 +98,7 @@ class Coverage:
         return next((each for each in self.covering if each.region.check(point)), None)
 
     def covering_at(self, point: Point) -> list[Served]:
-        """Those of them that serve a shape."""
+        """The valid entries of `covering` that serve a shape."""
         return [each for each in self.covering if each.entry.valid and each.region.check(point)]
 
     def nearest(self, point: Point) -> Point | None:

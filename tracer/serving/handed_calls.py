@@ -380,7 +380,7 @@ class _Names:
 
 
 def rebased(source: Source, prefix: Source, onto: Source) -> Source | None:
-    """The same path from another value: `prefix` at its beginning is replaced. None if it does not begin so."""
+    """The path of a source with its beginning, `prefix`, replaced by another source. None if it does not begin with `prefix`."""
     if source == prefix:
         return onto
     if source.base is None:

@@ -158,7 +158,7 @@ class TorchShapeEnv:
             raise GuardOnDataDependentSymNode(error.expr, str(error)) from None
 
     def decide_float(self, value: FloatExpr | IntExpr) -> float:
-        """As `decide_int`."""
+        """The value of an expression that is a float, which a guard fixes. An error where it depends on data."""
         if isinstance(value, IntExpr):
             return float(self.decide_int(value))
         try:
