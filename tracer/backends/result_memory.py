@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer.backends.views import tensors_of
+from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE

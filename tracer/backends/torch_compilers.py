@@ -15,7 +15,7 @@ from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
 from tracer.backends.printable_operators import PRINTABLE
 from tracer.backends.result_memory import keep_results_apart
-from tracer.backends.views import refuse_written_views
+from tracer.backends.view_strides import refuse_written_views
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:

@@ -1,5 +1,5 @@
-"""Operators whose real results have other strides than PyTorch's rules for fake tensors say. To find the strides, such an
-operator is run, if one of its arguments is not contiguous.
+"""Operators whose real results have other strides than PyTorch's rules for fake tensors say. The strides are found by a probe:
+the operator is run, if one of its arguments is not contiguous.
 
 It is run on tensors of zeros with the sizes and strides of this call. The order of the dims of the result holds for symbolic
 sizes, too, provided that whatever it may depend on is the same in every call: how the strides of each argument compare, and which
