@@ -134,7 +134,7 @@ def bytecode(heading: str, code: CodeType) -> str:
 
 
 def side_effects(code: CodeType, effects: Iterable[tuple[str, Iterable[UserLocation]]]) -> str:
-    """What the output code replays after the graph, each with the lines of the program that did it."""
+    """What the output code replays behind the graph, each with the lines of the program that did it."""
     lines = [f"SIDE EFFECTS: {function_name(code)} {short_place(code)}"]
     for words, places in effects:
         lines.append(f" - {words}")
