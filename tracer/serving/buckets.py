@@ -63,9 +63,9 @@ class BucketPlan:
     _found: dict[int, int] = dataclasses.field(default_factory=dict, repr=False, compare=False, init=False)
 
     def bucket_for(self, size: int) -> int:
-        """The smallest bucket that a size may be padded to. For a size that is not in the histogram that is proved when it is
-        first asked for, in milliseconds, and kept. Raises UserError for a size that was not declared, is larger than all buckets,
-        or is treated by the program as no bucket of its size or more is.
+        """The smallest bucket that a size may be padded to. For a size that is not in the histogram it is proved at the first
+        call, in milliseconds, and kept. Raises UserError for a size that was not declared, is larger than all buckets, or for
+        which the program takes other branches than for every bucket that is large enough.
         """
         bucket = self.serves.get(size, self._found.get(size))
         if bucket is None:
@@ -140,9 +140,10 @@ def plan_buckets(
 ) -> BucketPlan:
     """At most `k` batch sizes to pad requests to, with the least padding there is.
 
-    `histogram`: how often each batch size comes, or the sizes themselves. `size`: the name of the batch size in the contract; may
-    be left out if it has but one. Raises UserError where padding is not proved to be harmless: where the contract does not say
-    that rows are independent, where relations tie the size to others, or where more than `k` sizes are told apart by the program.
+    `histogram`: batch size -> number of requests, or the batch sizes of requests, one by one. `size`: the name of the batch size
+    in the contract; it may be left out if the contract has one size only. Raises UserError if padding is not proved to be
+    harmless: the contract does not say that rows are independent, relations tie the size to others, or the program branches
+    between more than `k` groups of sizes.
 
     ```python
     compiled = tracer.compile(torch.nn.Linear(4, 2).eval(), shapes="input: B, _; B in 1..64")

@@ -143,9 +143,9 @@ def contract(fn: Any) -> Contract:
 def difference(old: Contract, new: Contract, *, ignore: Collection[str] = (), rlimit: int = RLIMIT) -> Difference:
     """How two contracts differ: a proof that they do not, or each difference, with a witness.
 
-    `ignore`: kinds that do not count, of `KINDS`: with "regions" it is no difference which shapes are served by one entry.
-    Sizes are matched by place, or else by name or order; parameters by name, or else by position. Raises UserError for a kind
-    that there is not.
+    `ignore`: kinds of differences, of `KINDS`, that do not count. With "regions", for instance, two contracts are equivalent even
+    if their entries divide the same shapes differently. Sizes are matched by place, or else by name or order; parameters by name,
+    or else by position. Raises UserError for an unknown kind.
     """
     unknown_kind = next((kind for kind in ignore if kind not in KINDS), None)
     if unknown_kind is not None:

@@ -44,11 +44,11 @@ def coverage(
 ) -> Coverage | Certificate:
     """Whether each shape of a domain has an entry now: a proof, or a shape without one. Nothing is traced.
 
-    `spec` is by default what was declared when `fn` was compiled; `example` and `kwargs` are the arguments of one call. What
-    is said holds for calls that differ from it in declared sizes, and strides, only. For calls of several kinds give a list in
-    place of `spec`: of `tracer.Variant`, tuples of arguments or dicts of keywords; the result is a `Certificate` over all of
-    them. Without any of these it is about the calls that were asked about before, or that `tracer.load` has read. Raises
-    UserError where spec and example do not fit each other.
+    `spec` declares the shapes; by default it is what was declared when `fn` was compiled. `example` and `kwargs` are the
+    arguments of one call. The answer holds for calls that differ from this one only in declared sizes and strides. For calls of
+    several kinds pass a list as `spec`, of `tracer.Variant`s, tuples of arguments or dicts of keywords; the result is then a
+    `Certificate` over all of them. Without spec and example the question is about the calls of the last `coverage`, `precompile`
+    or `tracer.load`. Raises UserError if spec and example do not fit each other.
 
     ```python
     compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
@@ -75,11 +75,11 @@ def precompile(
 ) -> Coverage | Certificate:
     """Traces until every shape of a domain has an entry; see `coverage` for the arguments.
 
-    Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or proved,
-    with what holds instead. `progress` is called with the coverage before each trace; True prints it to stderr. What `spec`
-    says is from now on what is declared of `fn`, and its entries are pinned. A later `precompile` of calls of another kind
-    (other dtypes or modes, an argument that was None) adds a variant; of the same kind, it takes the place of the first.
-    `max_entries` is of each variant, `max_seconds` are seconds for all. Raises UserError where spec and example do not fit.
+    The result says "certified" if that is proved. If `max_entries` (for each variant) or `max_seconds` (for all of them) is
+    reached, or something cannot be traced or proved, it says what holds instead. `progress` is called with the coverage before
+    each trace; True prints it to stderr. From now on the shapes of `spec` are those declared for `fn`, and the entries are
+    pinned. A later `precompile` of calls of another kind (other dtypes or modes, an argument that was None) adds a variant; of
+    the same kind, it replaces the earlier one. Raises UserError if spec and example do not fit each other.
 
     ```python
     compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
