@@ -318,7 +318,7 @@ def test_a_break_is_told_with_its_line_what_is_behind_it_and_what_to_do():
     broken = tracer.optimize("eager")(breaks)
     found = tracer.precompile(broken, "x: B, S; B in 1..64; S in 1..64", torch.ones(3, 5))
     assert found.status == "broken" and not found and not found.covering
-    for words in ("tracer.disable", "what unseen changes", "functions of their own", 'on_miss="eager"'):
+    for words in ("tracer.disable", "CPython calls unseen", "as two functions", 'on_miss="eager"'):
         assert words in found.reason, found.reason
     again = tracer.coverage(broken, example=torch.ones(3, 5))
     assert again.status in ("broken", "uncovered") and not again
