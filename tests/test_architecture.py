@@ -89,6 +89,7 @@ DOORS: dict[str, set[str]] = {
         "tracer.operators.row_rules",
         "tracer.graph.same_graph",
         "tracer.library",
+        "tracer.backends.kept_operations",
         "tracer.backends.view_strides",
         BRIDGE,
     },
