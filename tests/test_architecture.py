@@ -75,7 +75,7 @@ DOORS: dict[str, set[str]] = {
     "torch._guards": {BRIDGE},
     "torch._inductor": {"tracer.backends.torch_compilers"},
     "torch._numpy": {"tracer.graph.operations.array_operations"},
-    "torch._subclasses": {"tracer.graph", "tracer.operators", "tracer.backends.views", BRIDGE},
+    "torch._subclasses": {"tracer.graph", "tracer.operators", "tracer.backends.view_strides", BRIDGE},
     "torch.utils._device": {
         "tracer.effects.torch_state",
         "tracer.interpreter.overriding",
@@ -89,7 +89,8 @@ DOORS: dict[str, set[str]] = {
         "tracer.operators.row_rules",
         "tracer.graph.same_graph",
         "tracer.library",
-        "tracer.backends.views",
+        "tracer.backends.kept_operations",
+        "tracer.backends.view_strides",
         BRIDGE,
     },
     "torch.utils._python_dispatch": {"tracer.graph", "tracer.operators", "tracer.library.torch_.wrappers", BRIDGE},
