@@ -83,6 +83,7 @@ DOORS: dict[str, set[str]] = {
         "tracer.library.torch_.global_state",
     },
     "torch.utils._pytree": {
+        "tracer.api.conformance",
         "tracer.api.export",
         "tracer.graph.operations.func_transforms",
         "tracer.graph.independent_rows",
