@@ -78,6 +78,24 @@ for _numpys, _paths in _functions().values():
         models.of_plain_tensors(_numpys)(_function(_paths))
 
 
+_UFUNCS = {id(value): name for name in dir(np) if isinstance(value := getattr(np, name), np.ufunc)}
+
+
+def _ufunc_method(name: str) -> Any:
+    def model(tx: Tracer, ufunc: Value, /, *args: Value, **kwargs: Value) -> Value:
+        """`np.add.reduce(array)` and the like."""
+        of = _UFUNCS.get(id(getattr(ufunc, "value", None)))
+        if of is None:
+            unsupported("unsupported-builtin", function=f"{name} of a ufunc that is not NumPy's")
+        return apply(tx, array_operation("function", f"{of}.{name}"), list(args), kwargs)
+
+    return model
+
+
+for _name in ("reduce", "accumulate", "outer", "at"):
+    models.of_plain_tensors(getattr(np.ufunc, _name))(_ufunc_method(_name))
+
+
 def _grid(name: str) -> Any:
     def model(tx: Tracer, made: Value, key: Value) -> Value:
         """`np.mgrid[key]` and the like."""
