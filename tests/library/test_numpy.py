@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
 import tracer
-from tests.support import breaks, captured
+from tests.support import breaks, captured, check
 
 CAPTURED = """
 abs(a); add(a, b); all(a); amax(a, 0); angle(a); any(a); append(a, b); arange(5); arctan2(a, b); argmax(a); argmin(a, 1)
@@ -134,3 +136,40 @@ def test_structured_dtypes_break_the_graph_cleanly():
     with pytest.raises(tracer.exc.Unsupported) as error:
         tracer.compile(f, fullgraph=True)(torch.ones(3))
     assert type(error.value) is tracer.exc.Unsupported
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_block_of_np_errstate_is_entered_where_the_graph_breaks_inside(stops):
+    def f(x, seen):
+        a = x.numpy()
+        with np.errstate(all="ignore"), np.errstate(divide="warn") as entered:
+            b = np.median(np.log(a)) / a
+            if stops:
+                tracer.graph_break()
+                seen.append(np.geterr())
+        return torch.from_numpy(np.nan_to_num(b)), entered
+
+    (check if stops else captured)(f, torch.arange(4.0), [])
+
+
+def test_numpy_reports_in_the_graph_what_the_program_lets_it_report():
+    def f(x):
+        with np.errstate(divide="ignore"):
+            quiet = np.median(1 / x.numpy())
+        return torch.from_numpy(np.interp(x.numpy(), [0, 1], [0, 1])) + quiet
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(tracer.compile(f, fullgraph=True)(torch.zeros(2)), f(torch.zeros(2)))
+
+
+def test_errors_that_np_errstate_asks_for_are_raised():
+    def f(x):
+        try:
+            with np.errstate(divide="raise"):
+                return torch.from_numpy(1 / x.numpy())
+        except FloatingPointError:
+            return x - 1
+
+    breaks(f, torch.zeros(2))

@@ -14,6 +14,7 @@ import torch
 
 from tracer.graph.operations.array_operations import array_operation, is_in_torch
 from tracer.graph_breaks import unsupported
+from tracer.protocol.inlining import transparent
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import SequenceVariable
@@ -124,6 +125,17 @@ def _scalar(cls: type[np.number[Any]]) -> Any:
 
 for _name in "int8 uint8 int16 int32 int64 float16 float32 float64 complex64 complex128".split():
     models.of_plain_tensors(getattr(np, _name))(_scalar(getattr(np, _name)))
+
+
+transparent(vars(np.errstate)["__init__"])
+
+
+@models(np.errstate)
+def _error_state(tx: Tracer, **options: Value) -> Value:
+    """Entered and left as a context (`effects.torch_state`). What calls back breaks the graph."""
+    if "call" in options:
+        unsupported("with-block", value="np.errstate with a callback,")
+    return tx.type_call(tx.class_variable(np.errstate), [], options)
 
 
 # -- from arrays to tensors ------------------------------------------------------------------------------------------------

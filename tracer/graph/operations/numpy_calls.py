@@ -89,12 +89,14 @@ class _Place(NamedTuple):
 
 class NumpyCall:
     """A function from tensors to a list of tensors that calls NumPy. `name` is as of an `ArrayOperation`; `scalars` says which
-    tensors stand for scalars of NumPy, in the order of the arguments; `forms` what the results are like."""
+    tensors stand for scalars of NumPy, in the order of the arguments; `forms` what the results are like, and `errors` which
+    settings of `np.seterr` hold."""
 
-    def __init__(self, name: str, scalars: tuple[bool, ...], forms: tuple[Form, ...]) -> None:
+    def __init__(self, name: str, scalars: tuple[bool, ...], forms: tuple[Form, ...], errors: tuple[Any, ...] = ()) -> None:
         self.name = name
         self.scalars = scalars
         self.forms = forms
+        self.errors = errors
         self.__name__ = f"numpy_{name.partition(':')[2].replace('.', '_')}"
         self.__qualname__ = self.__name__
 
@@ -111,7 +113,7 @@ class NumpyCall:
             return _mapped(value, placed)
 
         given = placed(list(args)), {key: placed(value) for key, value in kwargs.items()}
-        call = pickle.dumps((self.name, *given, self.forms)).hex()
+        call = pickle.dumps((self.name, *given, self.forms, self.errors)).hex()
         return torch.ops.shapetracer.numpy(tensors, call)
 
 
@@ -127,9 +129,9 @@ def _mapped(value: Any, change: Any) -> Any:
 
 
 @functools.lru_cache(1024)
-def _read(call: str) -> tuple[str, list[Any], dict[str, Any], tuple[Form, ...]]:
+def _read(call: str) -> tuple[str, list[Any], dict[str, Any], tuple[Form, ...], tuple[Any, ...]]:
     """What the text that `NumpyCall` made says. The text stands in the graph, which is code itself."""
-    read: tuple[str, list[Any], dict[str, Any], tuple[Form, ...]] = pickle.loads(bytes.fromhex(call))
+    read: tuple[str, list[Any], dict[str, Any], tuple[Form, ...], tuple[Any, ...]] = pickle.loads(bytes.fromhex(call))
     return read
 
 
@@ -143,7 +145,7 @@ def leaves(result: Any) -> Iterator[Any]:
 
 
 def _compute(arrays: list[torch.Tensor], call: str) -> list[torch.Tensor]:
-    name, args, kwargs, general = _read(call)
+    name, args, kwargs, general, errors = _read(call)
     forms = [form.among(arrays) for form in general]
     views = [tensor.detach().numpy() for tensor in arrays]
 
@@ -155,7 +157,8 @@ def _compute(arrays: list[torch.Tensor], call: str) -> list[torch.Tensor]:
 
     kind, _, path = name.partition(":")
     given = {key: filled(value) for key, value in kwargs.items()}
-    results = list(leaves(real_function(kind, path)(*filled(args), **given)))
+    with np.errstate(**dict(errors)):
+        results = list(leaves(real_function(kind, path)(*filled(args), **given)))
     if len(results) != len(forms) or not all(form.has(each) for form, each in zip(forms, results)):
         raise RuntimeError(f"{path} gave another kind of result than while tracing")
     if any(np.may_share_memory(result, view) for result in results for view in views):

@@ -308,7 +308,8 @@ def _call_numpy(
     expected, forms = tried
     if not config.capture_dynamic_output_shape_ops and any(None in form.shape for form in forms):
         return None
-    function = NumpyCall(operation.name, tuple([array.is_scalar for array in arrays]), forms)
+    scalars = tuple([array.is_scalar for array in arrays])
+    function = NumpyCall(operation.name, scalars, forms, tuple(rely_on_errors(tx).items()))
     given = iter(tx.output.call_function(function, graph_args, graph_kwargs).unpack(tx))
 
     def tracked(like: Any) -> VariableTracker:
@@ -354,13 +355,14 @@ def _apply_in_torch(
     return _Results(tx, operation, twins, arrays).tracked(result, expected)
 
 
-def rely_on_errors(tx: Tracer) -> None:
+def rely_on_errors(tx: Tracer) -> dict[str, str]:
     """Guards the settings of `np.seterr`. A graph reports no overflows and the like, so settings other than 'warn' and 'ignore'
-    break the graph."""
-    settings: Any = np.geterr()
+    break the graph. Returns those where the program is now."""
+    settings = tx.trace.torch_state.numpy_errors()
     if not set(settings.values()) <= {"warn", "ignore"}:
         unsupported("side-effect-call", name="np.seterr", value=settings)
-    tx.guard(NumpyErrorsMatch(tuple(settings.items())))
+    tx.guard(NumpyErrorsMatch(tuple(np.geterr().items())))
+    return settings
 
 
 def _arrays(tx: Tracer, values: Iterable[VariableTracker]) -> Iterable[NdarrayVariable]:
