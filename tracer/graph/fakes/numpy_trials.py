@@ -117,7 +117,7 @@ def _following(first: Form, longer: Form, candidates: Iterable[tuple[SizeOf, int
         elif a is None or b is None:
             shape.append(None)
         else:
-            sizes = (_size(of, value, other, a, b) for of, value, other in candidates)  # type: ignore[arg-type]  # counted
+            sizes = (_size(of, value, other, a, b) for of, value, other in candidates)
             found = next((size for size in sizes if size is not None), None)
             if found is None:
                 return None

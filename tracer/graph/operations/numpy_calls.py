@@ -83,7 +83,7 @@ class Form(NamedTuple):
 class _Place(NamedTuple):
     """Stands for the array with this index."""
 
-    index: int
+    place: int
     is_scalar: bool
 
 
@@ -151,7 +151,7 @@ def _compute(arrays: list[torch.Tensor], call: str) -> list[torch.Tensor]:
 
     def filled(value: Any) -> Any:
         if type(value) is _Place:
-            view = views[value.index]
+            view = views[value.place]
             return view[()] if value.is_scalar else view
         return _mapped(value, filled)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracer.library.polyfills.replacing import replaces
 
-_OF_MODULE: Any = np.random.mtrand._rand  # type: ignore[attr-defined]  # the generator of the functions of np.random
+_OF_MODULE: Any = np.random.mtrand._rand  # the generator of the functions of np.random
 
 
 @replaces(np.random.seed)

@@ -358,10 +358,11 @@ def _apply_in_torch(
 def rely_on_errors(tx: Tracer) -> dict[str, str]:
     """Guards the settings of `np.seterr`. A graph reports no overflows and the like, so settings other than 'warn' and 'ignore'
     break the graph. Returns those where the program is now."""
-    settings = tx.trace.torch_state.numpy_errors()
+    settings: dict[str, str] = tx.trace.torch_state.numpy_errors()
     if not set(settings.values()) <= {"warn", "ignore"}:
         unsupported("side-effect-call", name="np.seterr", value=settings)
-    tx.guard(NumpyErrorsMatch(tuple(np.geterr().items())))
+    at_entry: Any = np.geterr()
+    tx.guard(NumpyErrorsMatch(tuple(at_entry.items())))
     return settings
 
 
