@@ -15,6 +15,7 @@ import heapq
 import importlib
 import importlib.util
 import inspect
+import io
 import itertools
 import json
 import logging
