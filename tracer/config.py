@@ -64,7 +64,8 @@ _key(
 _key(
     "capture_dynamic_output_shape_ops",
     False,
-    "Operators whose size depends on data enter the graph; so they always do where shapes are declared.",
+    "Operators whose size depends on data enter the graph; so they always do with `fullgraph=True`, and where shapes are "
+    "declared.",
 )
 _key("only_allow_pt2_compliant_ops", False, "Custom operators without the tag `pt2_compliant_tag` break the graph.")
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")

@@ -15,6 +15,7 @@ import heapq
 import importlib
 import importlib.util
 import inspect
+import io
 import itertools
 import json
 import logging
@@ -207,6 +208,6 @@ space = types.SimpleNamespace(a=1, b=[2])
 NAMES = {name: value for name, value in globals().items() if not name.startswith("__") and name not in ("NAMES", "annotations")}
 NAMES["_abc"] = _abc
 _ = (
-    bisect, collections, copy, dataclasses, enum, hashlib, heapq, importlib, inspect, itertools, json, math, numbers, random, re,
-    sys, threading, time, types, warnings, weakref,
+    bisect, collections, copy, dataclasses, enum, hashlib, heapq, importlib, inspect, io, itertools, json, math, numbers, random,
+    re, sys, threading, time, types, warnings, weakref,
 )  # fmt: skip

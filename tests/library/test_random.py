@@ -46,7 +46,7 @@ NUMPYS = {
     "exponential": "2", "standard_exponential": "", "beta": "1, 2", "gamma": "2", "standard_gamma": "2",
     "triangular": "0, 1, 2", "laplace": "", "logistic": "", "lognormal": "", "gumbel": "", "rayleigh": "", "weibull": "2",
     "pareto": "2", "power": "2", "chisquare": "3", "randint": "0, 90", "binomial": "90, 0.5", "poisson": "30",
-    "geometric": "0.01",
+    "geometric": "0.01", "choice": "7",
 }  # fmt: skip
 DRAWS = [
     "random.random()", "random.uniform(1, 2)", "random.triangular()", "random.gauss(0, 1)", "random.normalvariate()",
@@ -57,7 +57,7 @@ DRAWS = [
 
 
 def test_each_model_of_numpy_is_tried():
-    assert set(NUMPYS) == set(METHODS[np.random.RandomState].split()) - {"seed"}
+    assert set(NUMPYS) == set(METHODS[np.random.RandomState].split()) - {"seed", "permutation"}
 
 
 @pytest.mark.parametrize("draw", DRAWS)
@@ -282,7 +282,7 @@ class Loaded(random.Random):
     "draw",
     [
         "random.choice([1, 2.5])", "random.getrandbits(80)", "random.randint(5, 1)", "random.sample([1, 2], 3)[0]",
-        "random.random() if random.getstate()[0] else 0", "np.random.permutation(4)[:1]", "np.random.choice(3)",
+        "random.random() if random.getstate()[0] else 0", "np.random.bytes(3)[0]",
         "loaded.uniform(1, 2)", "random.Random(4, 5).random()", "random.SystemRandom().random() * 0",
         "len(random.sample('ab', 1))", "len(random.sample(range(1000), 500))", "random.Random(4).gauss_next or 1",
         "random.setstate((3, tuple(range(625)), None)) or 1", "random.sample([1, 2**70], 1)[0] % 7",
@@ -385,3 +385,54 @@ def test_a_generator_is_put_back_as_it_was():
         restore_states(states)
         assert repr(get()) == before
         assert [generator.uniform(0, 1) for _ in range(700)] == first
+
+
+GENERATORS = [
+    "standard_normal()", "integers(0, 50)", "integers(0, 50, endpoint=True)", "integers(9, size=3, dtype=np.int32)",
+    "random(dtype=np.float32)",
+    "normal(2, 1, (2, 2))", "uniform(0, 1, 3)", "permutation(4)", "choice(5, 3, replace=False)", "choice(9)", "poisson(3)",
+    "standard_normal(3, dtype=np.float32)", "beta(1, 2)", "exponential()",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("draw", GENERATORS)
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_generators_of_numpy_are_drawn_from_in_order(draw, make):
+    if (
+        make is np.random.RandomState
+        and not hasattr(make, draw.partition("(")[0])
+        or make is not np.random.default_rng
+        and "=" in draw
+    ):
+        pytest.skip("this generator has no such method")
+    names = {"np": np}
+    exec(f"def f(x, rng):\n    first = rng.{draw}\n    return x * 2, first, rng.{draw}, type(first)", names)
+    traced = tracer.compile(names["f"], fullgraph=True)
+    ours, numpys = make(7), make(7)
+    for _ in range(3):
+        Comparison().same(names["f"](X, numpys), traced(X, ours), "result")
+    assert len(tracer.region_of(traced).entries()) == 1
+
+
+def test_a_generator_of_numpy_made_inside_begins_with_its_seed_at_each_call():
+    def f(x):
+        rng = np.random.default_rng(3)
+        return x * rng.random() + torch.from_numpy(rng.standard_normal(4)), rng.integers(0, 9)
+
+    captured_made(f, lambda: ((X.clone(),), {}), calls=3)
+
+
+def test_a_failing_graph_puts_a_generator_of_numpy_back():
+    generator = np.random.default_rng(5)
+    before = generator_states(generator)
+    generator.normal(size=4)
+    restore_states(before)
+    assert generator.random() == np.random.default_rng(5).random()
+
+
+def test_the_functions_of_numpy_are_seeded_in_order():
+    def f(x):
+        np.random.seed(4)
+        return x + np.random.rand(), np.random.permutation(5), np.random.choice(9, 2)
+
+    watched(f, X)

@@ -128,6 +128,10 @@ class Effects:
         """Whether a lookup of `name` in `cls` passes a class on which the trace stored that attribute."""
         return name in self._classes and any(issubclass(cls, changed) for changed in self._classes[name])
 
+    def has_changed_class(self, cls: type) -> bool:
+        """Whether the trace stored an attribute on this very class."""
+        return any(cls in changed for changed in self._classes.values())
+
     def attribute(self, target: VariableTracker, name: str) -> VariableTracker | None:
         """The value that the trace stored in an attribute; None if it stored none, or deleted the attribute."""
         value = self._attributes.get(target, {}).get(name)

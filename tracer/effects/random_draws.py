@@ -9,6 +9,8 @@ import random
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from tracer.protocol.variable import VariableTracker
 
@@ -53,6 +55,8 @@ def generator_states(*generators: Any) -> list[tuple[Any, Any]]:
 def _state(generator: Any) -> Any:
     if type(generator) is random.Random:  # `gauss_next` is missing while its __init__ has not finished
         return _numbers(generator), vars(generator).get("gauss_next", _MISSING)
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
     return generator.get_state()
 
 
@@ -63,6 +67,8 @@ def restore_states(states: list[tuple[Any, Any]]) -> None:
             _set_numbers(generator, numbers)
             if gauss is not _MISSING:
                 vars(generator)["gauss_next"] = gauss
+        elif isinstance(generator, np.random.Generator):
+            generator.bit_generator.state = state
         else:
             generator.set_state(state)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch._dispatch.python import no_python_dispatcher
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
@@ -204,7 +205,7 @@ logging.getLogger("torch._subclasses.fake_tensor").addFilter(_silenced)
 
 @dataclasses.dataclass(frozen=True)
 class ContextKind:
-    """A context manager of torch: entering and leaving it is one node each."""
+    """A context manager of torch or NumPy: entering and leaving it is one node each, where it is in the graph at all."""
 
     manager_enter: Callable[..., Any]
     manager_exit: Callable[..., Any]
@@ -214,7 +215,22 @@ class ContextKind:
     in_graph: bool = True
 
 
+def _error_settings(everything: str | None, *single: str | None) -> dict[str, str]:
+    """What np.errstate(all=everything, divide=..., ...) sets."""
+    names = ("divide", "over", "under", "invalid")
+    return {name: value for name, one in zip(names, single) if (value := one or everything) is not None}
+
+
+NUMPY_ERRORS = ContextKind(  # what NumPy reports is no matter of torch's operations; calls of NumPy in the graph are told
+    np.errstate.__enter__,
+    np.errstate.__exit__,
+    _error_settings,
+    lambda entered: None,
+    ("_all", "_divide", "_over", "_under", "_invalid"),
+    in_graph=False,
+)
 CONTEXT_KINDS = (
+    NUMPY_ERRORS,
     ContextKind(
         torch.inference_mode.__enter__,
         torch.inference_mode.__exit__,
@@ -342,6 +358,12 @@ class TorchState:
             self.output.graph.erase_node(last)
         if before != after:
             self._add_node(_GRAD_MODE.write, after).meta["grad_mode_before"] = before
+
+    def numpy_errors(self) -> dict[str, str]:
+        """The settings of `np.seterr` where the program is now: those at the entry, and those of each np.errstate entered."""
+        entered = [context.real for context in self.open if context.kind is NUMPY_ERRORS]
+        settings: Any = np.geterr()
+        return dict(settings, **{name: value for each in entered for name, value in each.items()})
 
     def set_cache_enabled(self, enabled: bool) -> None:
         self.output.refuse_on_trial()

@@ -69,3 +69,21 @@ class ClassShape(Guard):
     def explain(self, *seen: Any) -> Mismatch:
         expected = f"a class made as {self.template.name} was"
         return Mismatch(f"{self.source.name} is another class", expected, shown(seen[0]))
+
+
+@guard_kind
+class ClassNamesMatch(Guard):
+    """The namespace of a class has these names, in this order."""
+
+    source: Source
+    names: tuple[str, ...]
+    kind: ClassVar[str] = "CLASS_NAMES"
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"tuple({code.const(type_dict, 'type_dict')}({code.read(self.source)})) == {code.const(self.names, 'names')}"
+
+    def lines(self) -> list[str]:
+        return [f"list({self.source.name}.__dict__) == [{', '.join(map(repr, self.names))}]"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch(f"names in {self.source.name} changed", shown(self.names), shown(tuple(type_dict(seen[0]))))

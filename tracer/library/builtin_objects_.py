@@ -120,10 +120,8 @@ def _vars(tx: Tracer, *obj: Value) -> Value:
     return obj[0].get_attr(tx, "__dict__")
 
 
-@models(locals, globals, dir)
-def _introspection(tx: Tracer, *args: Value) -> Value:
-    if args:  # dir(obj) looks at no frame
-        unsupported("unsupported-builtin", function=f"dir of {args[0].describe()}")
+@models(locals, globals)
+def _introspection(tx: Tracer) -> Value:
     unsupported("frame-introspection", function="locals(), globals() or dir()")
 
 

@@ -14,6 +14,7 @@ import torch
 
 from tracer.graph.operations.array_operations import array_operation, is_in_torch
 from tracer.graph_breaks import unsupported
+from tracer.protocol.inlining import transparent
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import SequenceVariable
@@ -78,6 +79,24 @@ for _numpys, _paths in _functions().values():
         models.of_plain_tensors(_numpys)(_function(_paths))
 
 
+_UFUNCS = {id(value): name for name in dir(np) if isinstance(value := getattr(np, name), np.ufunc)}
+
+
+def _ufunc_method(name: str) -> Any:
+    def model(tx: Tracer, ufunc: Value, /, *args: Value, **kwargs: Value) -> Value:
+        """`np.add.reduce(array)` and the like."""
+        of = _UFUNCS.get(id(getattr(ufunc, "value", None)))
+        if of is None:
+            unsupported("unsupported-builtin", function=f"{name} of a ufunc that is not NumPy's")
+        return apply(tx, array_operation("function", f"{of}.{name}"), list(args), kwargs)
+
+    return model
+
+
+for _name in ("reduce", "accumulate", "outer", "at"):
+    models.of_plain_tensors(getattr(np.ufunc, _name))(_ufunc_method(_name))
+
+
 def _grid(name: str) -> Any:
     def model(tx: Tracer, made: Value, key: Value) -> Value:
         """`np.mgrid[key]` and the like."""
@@ -106,6 +125,17 @@ def _scalar(cls: type[np.number[Any]]) -> Any:
 
 for _name in "int8 uint8 int16 int32 int64 float16 float32 float64 complex64 complex128".split():
     models.of_plain_tensors(getattr(np, _name))(_scalar(getattr(np, _name)))
+
+
+transparent(vars(np.errstate)["__init__"])
+
+
+@models(np.errstate)
+def _error_state(tx: Tracer, **options: Value) -> Value:
+    """Entered and left as a context (`effects.torch_state`). What calls back breaks the graph."""
+    if "call" in options:
+        unsupported("with-block", value="np.errstate with a callback,")
+    return tx.type_call(tx.class_variable(np.errstate), [], options)
 
 
 # -- from arrays to tensors ------------------------------------------------------------------------------------------------

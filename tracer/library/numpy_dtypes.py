@@ -11,7 +11,8 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.classes import ClassVariable
-from tracer.variables.tensors.arrays import NdarrayVariable, NumpyDtypeVariable, NumpyLimitsVariable
+from tracer.variables.tensors.arrays import NdarrayVariable
+from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable, NumpyLimitsVariable
 from tracer.variables.values.constant import FALSE
 from tracer.variables.values.symbolic import SymNodeVariable
 

@@ -4,6 +4,7 @@ A draw of anything but numbers of one kind or an array of them (a shuffled list 
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.reading import tensor_of_drawn
 from tracer.sources.tensors import DrawnTensorSource
+from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.lists import ListVariable
 from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.objects.objects import UserObjectVariable
@@ -40,10 +42,16 @@ METHODS: dict[type, str] = {
     np.random.RandomState: (
         "random random_sample rand randn uniform normal standard_normal exponential standard_exponential beta gamma "
         "standard_gamma triangular laplace logistic lognormal gumbel rayleigh weibull pareto power chisquare randint binomial "
-        "poisson geometric seed"
+        "poisson geometric permutation choice seed"
+    ),
+    np.random.Generator: (
+        "random uniform normal standard_normal exponential standard_exponential beta gamma standard_gamma triangular laplace "
+        "logistic lognormal gumbel rayleigh weibull pareto power chisquare integers binomial poisson geometric permutation choice"
     ),
 }
+_ANY_STATE: dict[type, Any] = {np.random.Generator: lambda: np.random.Generator(np.random.PCG64(0))}
 _OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")
+_NUMBERS = (np.int8, np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64)
 _LARGEST = 2**62  # so that drawn ints fit into an int64 tensor
 
 
@@ -54,16 +62,24 @@ def _model_of_draw(cls: type, function: Any) -> Any:
     """The model of a method of a generator of class `cls`. The output code calls it; the graph is given what it draws."""
 
     def model(tx: Tracer, generator: Value, /, *args: Value, **kwargs: Value) -> Value:
-        values = (*args, *kwargs.values())
-        if not all(value.is_constant() for value in values) or "out" in kwargs:
+        if "out" in kwargs:
             unsupported("random-state", name=function.__name__)
-        given = {name: value.constant() for name, value in kwargs.items()}
-        draw = _draw(tx, cls, function, generator, tuple([arg.constant() for arg in args]), given)
+        given = {name: _constant(value, function) for name, value in kwargs.items()}
+        draw = _draw(tx, cls, function, generator, tuple([_constant(arg, function) for arg in args]), given)
         sample = _sample(cls, draw)
         number = tx.effects.draw(draw)
         return NONE if sample is None else _tracked_sample(tx, number, sample, _bounds(draw))
 
     return model
+
+
+def _constant(value: Value, function: Any) -> Any:
+    """An argument as the output code writes it: a constant, or the class of a number for a dtype."""
+    if isinstance(value, ClassVariable) and value.value in _NUMBERS:
+        return np.dtype(value.value)
+    if not value.is_constant():
+        unsupported("random-state", name=function.__name__)
+    return value.constant()
 
 
 def _draw(tx: Tracer, cls: type, function: Any, generator: Value, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Draw:
@@ -88,13 +104,14 @@ def _sample(cls: type, draw: Draw) -> Any:
     given = [item for arg in (*draw.args, *draw.kwargs.values()) for item in _parts(arg)]
     large = any(type(arg) is int and abs(arg) >= _LARGEST for arg in given)
     too_many_bits = draw.function.__name__ == "getrandbits" and not all(type(arg) is int and arg < 63 for arg in given)
-    if large or too_many_bits or not all(type(arg) in (int, float, type(None)) for arg in given):
+    plain = all(type(arg) in (int, float, bool, type(None)) or isinstance(arg, np.dtype) for arg in given)
+    if large or too_many_bits or not plain:
         unsupported("random-state", name=draw.function.__name__)
     try:
-        sample = draw.function(cls(0), *draw.args, **draw.kwargs)
+        sample = draw.function(_ANY_STATE.get(cls, functools.partial(cls, 0))(), *draw.args, **draw.kwargs)
     except Exception:
         unsupported("random-state", name=draw.function.__name__)
-    is_array = type(sample) is np.ndarray and sample.dtype in (np.int64, np.float64)
+    is_array = type(sample) is np.ndarray and sample.dtype.type in _NUMBERS or type(sample) in _NUMBERS
     if type(sample) is list and 0 < len(sample) <= _MOST_ITEMS and {*map(type, sample)} in ({int}, {float}):
         return sample
     if not is_array and type(sample) not in (int, float, type(None)):
@@ -132,8 +149,8 @@ def _tracked_sample(tx: Tracer, number: int, sample: Any, bounds: tuple[int, int
     real = tensor_of_drawn(sample)
     fake = output.world.run(torch.empty, (tuple(real.shape),), {"dtype": real.dtype, "device": real.device})
     node = output.add_input(DrawnTensorSource(number), real, fake, own_memory=True)
-    if isinstance(sample, np.ndarray):
-        return NdarrayVariable(TensorVariable(node, fake))
+    if isinstance(sample, (np.ndarray, np.generic)):
+        return NdarrayVariable(TensorVariable(node, fake), type(sample))
 
     def taken(tensor: fx.Node, like: Any, index: int | None) -> DrawnNumberVariable:
         example = env.create_unbacked_symfloat() if type(like) is float else env.create_unbacked_symint()
@@ -184,14 +201,15 @@ class DrawnStateVariable(VariableTracker):
 
 
 class DrawnGeneratorVariable(UserObjectVariable):
-    """random.Random(seed), made in the trace: the output code makes it among its draws. Only its methods can be used."""
+    """random.Random(seed) or np.random.default_rng(seed), made in the trace: the output code makes it among its draws. Only its
+    methods can be used."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(random.Random)
+    def __init__(self, number: int, cls: type = random.Random) -> None:
+        super().__init__(cls)
         self.number = number
 
     def get_attr(self, tx: Tracer, name: str) -> Value:
-        if name.startswith("__") or not defines(random.Random, name):
+        if name.startswith("__") or not defines(self.cls, name):
             unsupported("unsupported-attribute", value="a generator of random numbers", name=name)
         return super().get_attr(tx, name)
 
@@ -271,6 +289,15 @@ def _generator(tx: Tracer, *seed: Value) -> Value:
     if len(seed) != 1 or not seed[0].is_constant() or type(seed[0].constant()) not in (int, float, str, bytes):
         unsupported("random-state", name="random.Random of something else than a number or text")
     return DrawnGeneratorVariable(tx.effects.draw(Draw(random.Random, None, (seed[0].constant(),), {})))
+
+
+@models(np.random.default_rng)
+def _default_rng(tx: Tracer, *seed: Value) -> Value:
+    """Without a seed, the output code makes a generator of fresh entropy at each call."""
+    if len(seed) > 1 or not all(value.is_constant() and type(value.constant()) in (int, type(None)) for value in seed):
+        unsupported("random-state", name="np.random.default_rng of something else than a number")
+    draw = Draw(np.random.default_rng, None, tuple([value.constant() for value in seed]), {})
+    return DrawnGeneratorVariable(tx.effects.draw(draw), np.random.Generator)
 
 
 def _left_to_cpython(name: str) -> Any:

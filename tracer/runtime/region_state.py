@@ -289,7 +289,7 @@ class RegionState:
         data = self.fullgraph or self.shapes is not None
         return {
             "capture_scalar_outputs": config.capture_scalar_outputs or data,
-            "capture_dynamic_output_shape_ops": config.capture_dynamic_output_shape_ops or self.shapes is not None,
+            "capture_dynamic_output_shape_ops": config.capture_dynamic_output_shape_ops or data,
         }
 
     def compile_entry_ahead(self, function: types.FunctionType, args: tuple[Any, ...], sizes: Declared | None = None) -> Any:

@@ -110,6 +110,7 @@ def test_backward_passes_through_a_transform():
 
 
 SEEN: list[torch.Tensor] = []
+SHARED = torch.zeros(3)
 
 
 def _noting(a):
@@ -119,7 +120,7 @@ def _noting(a):
 
 EFFECTS = {
     "a change of an object": (lambda x: vmap(_noting)(x).sum(), "effect-in-subgraph"),
-    "a write to a tensor": (lambda x: vmap(lambda a: a.add_(1))(x * 2), "effect-in-subgraph"),
+    "a write to a tensor around it": (lambda x: vmap(lambda a: a + SHARED.add_(1))(x), "effect-in-subgraph"),
     "randomness that was not chosen": (lambda x: vmap(lambda a: torch.rand(3) * a)(x), "operator-failed-in-trace"),
     "a number out of a tensor": (lambda x: vmap(lambda a: a.sum().item())(x), "tensor-item"),
     "a wrong dim": (lambda x: vmap(lambda a: a.sum(), in_dims=3)(x), "operator-failed-in-trace"),
@@ -132,6 +133,41 @@ def test_what_cannot_be_a_graph_under_a_transform_breaks(name):
     program, reason = EFFECTS[name]
     assert breaks(program, X).break_ids[0] == reason
     SEEN.clear()
+
+
+def _sets_an_item(a):
+    a[0] = 5.0
+    return a.sum()
+
+
+def _writes_to_two(a, b):
+    a.mul_(2)
+    b.add_(a.sum())
+    return a + 1
+
+
+WRITES = {
+    "an argument": lambda x: (vmap(lambda a: a.add_(1))(x), x),
+    "a method of tensors": lambda x: (vmap(torch.Tensor.acos_)(x), x),
+    "what the program made": lambda x: (lambda y: (vmap(lambda a: a.add_(1))(y), y))(x * 2),
+    "two arguments": lambda x: (lambda y: (vmap(_writes_to_two)(x, y), x, y))(x.clone()),
+    "an item": lambda x: (vmap(_sets_an_item)(x), x),
+    "columns": lambda x: (vmap(lambda a: a.mul_(2), in_dims=1, out_dims=1)(x), x),
+    "one argument, given twice": lambda x: (vmap(lambda a, b: a.add_(b))(x, x), x),
+    "vmap in vmap": lambda x: (vmap(vmap(lambda a: a.add_(1)))(x), x),
+    "chunks": lambda x: (vmap(lambda a: a.add_(1), chunk_size=2)(x), x),
+    "the result, which is the argument": lambda x: vmap(lambda a: a.add_(1))(x).add_(10) + x,
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_function_under_vmap_writes_to_what_it_is_given(name):
+    captured(WRITES[name], X)
+    compiled = tracer.compile(WRITES[name], backend="aot_eager", fullgraph=True)
+    ours, eagers = X.clone(), X.clone()
+    for a, b in zip(torch.utils._pytree.tree_leaves(compiled(ours)), torch.utils._pytree.tree_leaves(WRITES[name](eagers))):
+        assert torch.equal(a.nan_to_num(), b.nan_to_num())
+    assert torch.equal(ours.nan_to_num(), eagers.nan_to_num())
 
 
 def test_the_function_given_by_vjp_leaves_no_region():

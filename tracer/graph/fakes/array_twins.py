@@ -8,41 +8,41 @@ the graph breaks.
 from __future__ import annotations
 
 import contextlib
-import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from tracer.graph.fakes.fake_tensors import concrete
-from tracer.graph.operations.array_operations import ArrayOperation
+from tracer.graph.fakes.fake_tensors import concrete, expr_of
+from tracer.graph.operations.array_operations import ArrayOperation, real_function
 from tracer.graph_breaks import unsupported
 
 LARGEST_COMPARED = 1_000_000  # elements of arguments and results together; beyond that, values are not compared
 _TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "complex64": 2e-4}
 
 
-def real_function(kind: str, name: str) -> Callable[..., Any]:
-    """The function of NumPy that `ArrayOperation` names by kind and name."""
-    if kind == "function":
-        given: Callable[..., Any] = operator.attrgetter(name)(np)
-        return given
-    if kind == "operator":
-        found: Callable[..., Any] = getattr(operator, name)
-        return found
-    if kind == "attribute":
-        return operator.attrgetter(name)
-    return lambda array, *args, **kwargs: getattr(array, name)(*args, **kwargs)
+_STAND_IN = 3  # for sizes that depend on data
+
+
+def in_trials(number: Any) -> Any:
+    """The value of a number in the traced call, or in place of one that depends on data, a small number."""
+    value = concrete(number)
+    if value is not None:
+        return value
+    expr = expr_of(number)
+    return int(expr.xreplace(dict.fromkeys(expr.free_symbols, _STAND_IN)))
 
 
 class Twins:
     """The arrays for one trial of an operation. Where fakes share memory, their twins share it, too."""
 
-    def __init__(self, integers: int) -> None:
+    def __init__(self, integers: int, spread: float = 1.5, seed: int = 1, sizes: Mapping[Any, int] | None = None) -> None:
         self.integers = integers  # random integers are below this
-        self._random = np.random.Generator(np.random.PCG64(1))
+        self.spread = spread  # and random floats between its negative and it
+        self._sizes = sizes  # values of the symbols (SymPy) in sizes; without it, those of the traced call
+        self._random = np.random.Generator(np.random.PCG64(seed))
         self._buffers: dict[int, np.ndarray[Any, Any]] = {}
         self._arrays: dict[Any, Any] = {}
         self.owners: list[tuple[Any, Any]] = []  # (fake, its twin)
@@ -64,14 +64,17 @@ class Twins:
         """An array of the fake's layout in the buffer that belongs to its storage."""
         dtype = numpy_dtype(fake.dtype)
         storage = fake.untyped_storage()
-        shape = [concrete(size) for size in fake.shape]
-        strides = [concrete(step) * dtype.itemsize for step in fake.stride()]
+        shape = [self._value(size) for size in fake.shape]
+        strides = [self._value(step) * dtype.itemsize for step in fake.stride()]
         buffer = self._buffers.get(storage._cdata)
         if buffer is None:
-            count = -(-concrete(storage.nbytes()) // dtype.itemsize)
+            count = -(-self._value(storage.nbytes()) // dtype.itemsize)
             buffer = self._buffers[storage._cdata] = self._filled(count, dtype).view(np.uint8)
-        offset = concrete(fake.storage_offset()) * dtype.itemsize
+        offset = self._value(fake.storage_offset()) * dtype.itemsize
         return np.ndarray(shape, dtype, buffer=buffer.data, offset=offset, strides=strides)
+
+    def _value(self, number: Any) -> Any:
+        return in_trials(number) if self._sizes is None or type(number) is int else int(expr_of(number).xreplace(self._sizes))
 
     def _filled(self, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         drawn: np.ndarray[Any, Any] = self._drawn(count, dtype)
@@ -79,11 +82,11 @@ class Twins:
 
     def _drawn(self, count: int, dtype: np.dtype[Any]) -> Any:
         if dtype.kind == "b":
-            return self._random.integers(0, 2, count)
+            return self._random.integers(0, 2 if self.spread else 1, count)
         if dtype.kind in "iu":
             return self._random.integers(0, self.integers, count)
-        real = self._random.uniform(-1.5, 1.5, count)
-        return real + 1j * self._random.uniform(-1.5, 1.5, count) if dtype.kind == "c" else real
+        real = self._random.uniform(-self.spread, self.spread, count)
+        return real + 1j * self._random.uniform(-self.spread, self.spread, count) if dtype.kind == "c" else real
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
@@ -96,7 +99,7 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
 
 
 @contextlib.contextmanager
-def _collecting_warnings() -> Iterator[list[Any]]:
+def collecting_warnings() -> Iterator[list[Any]]:
     """Within, warnings are put into the list, and floating-point errors are ignored."""
     with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -106,20 +109,22 @@ def _collecting_warnings() -> Iterator[list[Any]]:
 def computed_by_numpy(operation: ArrayOperation, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any] | None:
     """What NumPy gives for these very values; None if it raises or warns, writes to an array of them, or gives their memory."""
     kind, _, name = operation.name.partition(":")
-    arrays = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, np.ndarray)]
+    arrays = [leaf for leaf in arrays_in((args, kwargs)) if isinstance(leaf, np.ndarray)]
     before = [array.tobytes() for array in arrays]
     try:
-        with _collecting_warnings() as heard:
+        with collecting_warnings() as heard:
             result = real_function(kind, name)(*args, **kwargs)
     except Exception:
         return None  # the trial on twins says why
     if heard or before != [array.tobytes() for array in arrays]:
         return None
-    shared = any(isinstance(leaf, np.ndarray) and np.may_share_memory(leaf, each) for leaf in _leaves(result) for each in arrays)
+    shared = any(
+        isinstance(leaf, np.ndarray) and np.may_share_memory(leaf, each) for leaf in arrays_in(result) for each in arrays
+    )
     return None if shared else (result,)
 
 
-def try_on_twins(operation: ArrayOperation, arguments: Callable[[Twins], tuple[list[Any], dict[str, Any]]]) -> tuple[Any, Twins]:
+def try_on_twins(operation: ArrayOperation, arguments: Arguments) -> tuple[Any, Twins]:
     """The result of NumPy on twins of the arguments, and those twins. Breaks the graph if NumPy raises or warns."""
     kind, _, name = operation.name.partition(":")
     function = real_function(kind, name)
@@ -129,7 +134,7 @@ def try_on_twins(operation: ArrayOperation, arguments: Callable[[Twins], tuple[l
         args, kwargs = arguments(twins)
         copies = Twins(integers)
         try:
-            with _collecting_warnings() as heard:
+            with collecting_warnings() as heard:
                 result = function(*args, **kwargs)
         except Exception as failed:
             error = failed
@@ -141,18 +146,21 @@ def try_on_twins(operation: ArrayOperation, arguments: Callable[[Twins], tuple[l
     unsupported("operator-failed-in-trace", operator=operation.name, error=f"{type(error).__name__}: {error}")
 
 
+Arguments = Callable[[Twins], tuple[list[Any], dict[str, Any]]]
+
+
 def _compare_values(operation: ArrayOperation, result: Any, args: Any, kwargs: Any, copies: Any) -> None:
     """Breaks the graph unless `torch._numpy`, on `copies` of the arguments, gives the values of `result` and leaves the values
     that NumPy left in `args` and `kwargs`."""
-    if sum(leaf.size for leaf in _leaves((args, kwargs, result))) > LARGEST_COMPARED or "empty" in operation.name:
+    if sum(leaf.size for leaf in arrays_in((args, kwargs, result))) > LARGEST_COMPARED or "empty" in operation.name:
         return
-    tensors = {id(leaf): _tensor(leaf) for leaf in _leaves(copies)}
+    tensors = {id(leaf): _tensor(leaf) for leaf in arrays_in(copies)}
     try:
-        with _collecting_warnings():
+        with collecting_warnings():
             seen = operation(*_mapped(copies[0], tensors), **_mapped(copies[1], tensors))
-    except Exception as error:
-        unsupported("operator-failed-in-trace", operator=operation.name, error=f"{type(error).__name__}: {error}")
-    pairs = zip(_leaves((result, args, kwargs)), _tensors((seen, _mapped(copies, tensors))))
+    except Exception as error:  # of torch alone: NumPy has just computed it
+        unsupported("operator-result", cause=error, operator=operation.name, cls="value that torch has no counterpart of")
+    pairs = zip(arrays_in((result, args, kwargs)), _tensors((seen, _mapped(copies, tensors))))
     if not all(_equal(expected, tensor) for expected, tensor in pairs):
         unsupported("operator-result", operator=operation.name, cls="value other than NumPy's")
 
@@ -163,15 +171,15 @@ def _tensor(leaf: Any) -> torch.Tensor:
         return torch.from_numpy(leaf if isinstance(leaf, np.ndarray) else np.array(leaf))
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def arrays_in(value: Any) -> Iterator[Any]:
     """The arrays and scalars of NumPy in nested containers."""
     if isinstance(value, (np.ndarray, np.generic)):
         yield value
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _leaves(item)
+            yield from arrays_in(item)
     elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
+        yield from arrays_in(list(value.values()))
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import torch._numpy as tnp
 
@@ -56,10 +57,25 @@ class ArrayOperation:
 
         if self._computes_floats:
             args = tuple(_as_float(arg) for arg in args)
+        if self.name == "function:where" and not kwargs:
+            args = _exact_choices(*args)
         if self.name.startswith("operator:") and len(args) == 2:
             args = _as_wide(args[0], args[1]), _as_wide(args[1], args[0])
         arrays = {key: array(value) for key, value in kwargs.items()}
         return tensor(self.function(*map(array, args), **arrays))
+
+
+def real_function(kind: str, name: str) -> Callable[..., Any]:
+    """The function of NumPy that `ArrayOperation` names by kind and name."""
+    if kind == "function":
+        given: Callable[..., Any] = operator.attrgetter(name)(np)
+        return given
+    if kind == "operator":
+        found: Callable[..., Any] = getattr(operator, name)
+        return found
+    if kind == "attribute":
+        return operator.attrgetter(name)
+    return lambda array, *args, **kwargs: getattr(array, name)(*args, **kwargs)
 
 
 # Operations whose result for integers is float64 in NumPy, and of torch's default dtype in torch.
@@ -82,8 +98,67 @@ def _as_wide(value: Any, other: Any) -> Any:
     return torch.scalar_tensor(value, dtype=other.dtype) if wide and isinstance(value, torch.SymInt) else value
 
 
+def _exact_choices(condition: Any, *choices: Any) -> tuple[Any, ...]:
+    """The arguments of `where`. Two Python numbers give float64 or complex128 in NumPy, and torch's default dtype in torch."""
+    if len(choices) != 2 or any(isinstance(choice, torch.Tensor) for choice in choices):
+        return condition, *choices
+    kinds = {type(choice) for choice in choices}
+    wide = torch.complex128 if complex in kinds else torch.float64 if kinds & {float, torch.SymFloat} else None
+    exact = choices if wide is None else tuple([torch.scalar_tensor(choice, dtype=wide) for choice in choices])
+    return condition, *exact
+
+
+def _outer(ufunc: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.multiply.outer` and the like: the function of every element of `a` with every one of `b`."""
+
+    def outer(a: Any, b: Any) -> Any:
+        a, b = tnp.asarray(a), tnp.asarray(b)
+        return ufunc(a.reshape(a.shape + (1,) * b.ndim), b)
+
+    return outer
+
+
+def _added_at(a: Any, indices: Any, b: Any) -> None:
+    """`np.add.at`: each index counts, however often it comes."""
+    given = indices if isinstance(indices, tuple) else (indices,)
+    places = tuple([torch.as_tensor(getattr(each, "tensor", each)) for each in given])
+    a.tensor.index_put_(places, torch.as_tensor(getattr(b, "tensor", b), dtype=a.tensor.dtype), accumulate=True)
+
+
+def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.add.reduce` and the like: without an axis it is the first."""
+
+    def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+        options = {} if dtype is None else {"dtype": dtype}
+        return function(array, axis=axis, out=out, keepdims=keepdims, **options)
+
+    return reduce
+
+
+_REDUCTIONS = {
+    "add": tnp.sum, "multiply": tnp.prod, "maximum": tnp.max, "minimum": tnp.min, "logical_and": tnp.all, "logical_or": tnp.any,
+}  # fmt: skip
+_ACCUMULATIONS = {"add": tnp.cumsum, "multiply": tnp.cumprod}
+
+
+def _accumulated(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda array, axis=0, dtype=None, out=None: function(array, axis=axis, dtype=dtype, out=out)
+
+
+def _ufunc_method(path: str) -> Callable[..., Any] | None:
+    """The method of a ufunc, such as `add.reduce`, on arrays of `torch._numpy`; None for those that it cannot compute."""
+    name, _, method = path.partition(".")
+    if method == "outer" and hasattr(tnp, name):
+        return _outer(getattr(tnp, name))
+    if method == "reduce" and name in _REDUCTIONS:
+        return _reduced(_REDUCTIONS[name])
+    if method == "accumulate" and name in _ACCUMULATIONS:
+        return _accumulated(_ACCUMULATIONS[name])
+    return _added_at if path == "add.at" else None
+
+
 def _function(path: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = operator.attrgetter(path)(tnp)
+    found: Callable[..., Any] = _ufunc_method(path) or operator.attrgetter(path)(tnp)
     return found
 
 
@@ -113,6 +188,8 @@ def is_in_torch(name: str) -> bool:
     """Whether `torch._numpy` has the function of an operation; it has all operators, and methods are tried."""
     kind, _, path = name.partition(":")
     found: Any = tnp
+    if kind == "function" and _ufunc_method(path) is not None:
+        return True
     for part in path.split(".") if kind == "function" else ():
         found = getattr(found, part, None)
     return found is not None

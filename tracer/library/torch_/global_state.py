@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._device import DeviceContext
 
-from tracer.effects.torch_state import CONTEXT_KINDS, ContextKind, has_function_modes, set_deterministic
+from tracer.effects.torch_state import CONTEXT_KINDS, NUMPY_ERRORS, ContextKind, has_function_modes, set_deterministic
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
@@ -138,7 +138,7 @@ def _model_of_enter(kind: ContextKind) -> Any:
             unsupported("with-block", value=manager.describe())
         args = tuple(manager.get_attr(tx, name).constant() for name in kind.attributes)
         tx.trace.torch_state.enter(kind, manager, args)
-        return NONE if kind.manager_enter is torch.inference_mode.__enter__ else manager  # what torch's method returns
+        return NONE if kind.manager_enter in _GIVING_NONE else manager
 
     return model
 
@@ -157,6 +157,7 @@ def _model_of_exit(kind: ContextKind) -> Any:
     return model
 
 
+_GIVING_NONE = (torch.inference_mode.__enter__, NUMPY_ERRORS.manager_enter)  # what the real methods return
 for _kind in CONTEXT_KINDS:
     models.of_plain_tensors(_kind.manager_enter)(_model_of_enter(_kind))
     models.of_plain_tensors(_kind.manager_exit)(_model_of_exit(_kind))

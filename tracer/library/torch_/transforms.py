@@ -23,6 +23,7 @@ from tracer.protocol.models import code_models, models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.functions import CellContentsSource, ClosureCellSource
 from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.tensors.tensor import TensorVariable, writing
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -77,7 +78,8 @@ class _Application:
         examples = [example_of_leaf(leaf) for leaf in leaves]
         self.numbers = {id(example): leaf for example, leaf in zip(examples, leaves) if not isinstance(example, torch.Tensor)}
         transformed = Transformed(self.transform, self.options, input_spec)
-        structure = self._run(lambda: transformed.apply(self._trace_function, examples))
+        with writing(tx, *[leaf for leaf in leaves if isinstance(leaf, TensorVariable)]):
+            structure = self._run(lambda: transformed.apply(self._trace_function, examples))
         if not self.calls:
             unsupported("effect-in-subgraph", name=self.name, value="it is not called")
         for subgraph, _ in self.calls:
@@ -140,7 +142,9 @@ class _Application:
 
         values = tracked(tx, args, argument).unpack(tx)
         by_name = {key: tracked(tx, value, argument) for key, value in kwargs.items()}
-        with recording(tx, self.name, [*values, *by_name.values()]) as part:
+        given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        writable = given if self.transform == "vmap" else ()  # other transforms refuse writes to what they are given
+        with recording(tx, self.name, [*values, *by_name.values()], writable) as part:
             result = self.function.call(tx, values, by_name)
             structure = containers_of(tx, result)
         leaves, output_spec = pytree.tree_flatten(structure)

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer.guards.arrays import ArrayMatch, is_shareable_array
-from tracer.guards.identity import IdMatch
+from tracer.guards.identity import IdMatch, TypeMatch
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.base import Source
 from tracer.sources.reading import tensor_of_array
 from tracer.sources.tensors import ArrayTensorSource
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.functions.callables import CallableVariable
-from tracer.variables.tensors.arrays import SHARED_DTYPES, NdarrayVariable, NumpyDtypeVariable, NumpyLimitsVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.arrays import NdarrayVariable
+from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable, NumpyLimitsVariable
+from tracer.variables.tensors.known_arrays import SHARED_DTYPES
 from tracer.variables.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -45,6 +48,13 @@ def _cython_function(builder: VariableBuilder, tx: Tracer, value: Any, source: S
     """A method of NumPy's random number generators, which are Cython functions."""
     builder.guard(IdMatch(source, value))
     return builder.remember(value, CallableVariable(value, source))
+
+
+@tracks(np.random.Generator, np.random.RandomState)
+def _generator(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    """What it draws is modelled in `library.random_`."""
+    builder.guard(TypeMatch(source, type(value)))
+    return builder.remember(value, UserObjectVariable(type(value), value, source))
 
 
 @tracks_subclasses(np.dtype)

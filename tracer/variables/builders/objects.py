@@ -24,6 +24,7 @@ from tracer.sources.containers import ItemSource
 from tracer.sources.reading import is_heap_type
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.builders.containers import fill_dict
+from tracer.variables.classes.made_classes import ExistingPropertyVariable
 from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
@@ -44,13 +45,19 @@ def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, sourc
 
 _OPAQUE = (
     types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType,
-    property, staticmethod, classmethod, torch.Generator, torch.storage.UntypedStorage,
+    staticmethod, classmethod, torch.Generator, torch.storage.UntypedStorage,
 )  # fmt: skip
 
 
 @tracks(*_OPAQUE)
 def _opaque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     return opaque(builder, value, source)
+
+
+@tracks(property)
+def _property(builder: VariableBuilder, tx: Tracer, value: property, source: Source) -> VariableTracker:
+    builder.guard(TypeMatch(source, property))
+    return builder.remember(value, ExistingPropertyVariable(value, source))
 
 
 @tracks_subclasses(types.SimpleNamespace)

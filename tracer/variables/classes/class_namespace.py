@@ -1,4 +1,4 @@
-"""`cls.__dict__` and `vars(cls)`. Lookups of one name are traced; operations that need all names break the graph."""
+"""`cls.__dict__` and `vars(cls)`. A lookup of one name is guarded by itself; what goes through the names guards all of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.guards.class_shape import ClassNamesMatch
 from tracer.protocol.lookups import lookup, refuse_changed_class
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.values.constant import NONE, boolean
+from tracer.sources.reading import is_heap_type, type_dict
+from tracer.sources.roots import ObjectSource
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
+
+
+_WHOLE = ("keys", "values", "items", "copy")  # methods that go through all names
 
 
 class ClassNamespaceVariable(VariableTracker):
@@ -48,8 +54,32 @@ class ClassNamespaceVariable(VariableTracker):
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         return self.find(tx, key) or tx.raise_error(KeyError, key.constant())
 
+    def length(self, tx: Tracer) -> VariableTracker:
+        return ConstantVariable(len(self._names(tx)))
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return self._copied(tx, with_values=False).iterate(tx)
+
+    def _names(self, tx: Tracer) -> tuple[str, ...]:
+        """All names, guarded."""
+        cls = self.cls.value
+        if tx.effects.has_changed_class(cls):
+            unsupported("unsupported-iteration", value=self.describe())
+        names = tuple(type_dict(cls))
+        if is_heap_type(cls):
+            if id(cls) in tx.trace.findings.made:
+                unsupported("unsupported-iteration", value=self.describe())
+            source = self.cls.source or ObjectSource(cls, cls.__qualname__)  # a base of a class that is guarded
+            tx.guard(ClassNamesMatch(source, names))
+        return names
+
+    def _copied(self, tx: Tracer, with_values: bool) -> VariableTracker:
+        cls = self.cls.value
+        names = self._names(tx)
+        return tx.new_dict({name: tx.class_attr(cls, name, self.cls) if with_values else NONE for name in names})
+
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name in ("get", "__contains__", "__getitem__"):
+        if name in ("get", "__contains__", "__getitem__", *_WHOLE):
             return tx.bound_builtin_method(self, name)
         return super().get_attr(tx, name)
 
@@ -62,6 +92,8 @@ class ClassNamespaceVariable(VariableTracker):
             return self.contains(tx, *args)
         if name == "__getitem__":
             return self.get_item(tx, *args)
+        if name in _WHOLE and not args and not kwargs:
+            return self._copied(tx, name != "keys").call_method(tx, name, [], {})
         unsupported("unsupported-method", value=self.describe(), name=name)
 
     def reconstruct(self, cg: ValueCodegen) -> None:

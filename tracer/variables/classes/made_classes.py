@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup, storage_base
 from tracer.protocol.variable import VariableTracker
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.base import Source
 from tracer.sources.reading import is_heap_type
 from tracer.variables.classes.class_making import apply_steps, bare_class
 from tracer.variables.classes.class_parts import part_of
@@ -93,6 +95,37 @@ class PropertyVariable(VariableTracker):
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(property, *[lambda part=part: cg.load(part) for part in self.parts.values()])
+
+
+class ExistingPropertyVariable(VariableTracker):
+    """A property that existed before the frame ran, read by hand: `Cls.size.fget(obj)`."""
+
+    def __init__(self, value: property, source: Source) -> None:
+        self.value = value
+        self.source: Source = source
+
+    def python_type(self) -> type:
+        return property
+
+    def identity(self) -> Any:
+        return self.value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in (*PropertyVariable.PARTS, "__doc__", "__isabstractmethod__"):
+            return tx.wrap(getattr(self.value, name), GenericAttrSource(self.source, name))
+        if name in ("__get__", "__set__", "__delete__"):
+            return BuiltinMethodVariable(self, name)
+        return super().get_attr(tx, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        part, count = {"__get__": ("fget", 1), "__set__": ("fset", 2), "__delete__": ("fdel", 1)}.get(name, (None, 0))
+        if part is None or kwargs or not count <= len(args) <= count + (name == "__get__"):
+            return super().call_method(tx, name, args, kwargs)
+        if getattr(self.value, part) is None or args[0].is_none():
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return self.get_attr(tx, part).call(tx, args[:count], {})
 
 
 class Placeholder:

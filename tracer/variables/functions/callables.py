@@ -11,7 +11,8 @@ import torch
 
 from tracer.effects.cached_results import count_calls
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import defines
+from tracer.protocol.lookups import defines, lookup
+from tracer.protocol.models import models
 from tracer.protocol.variable import RealObjectVariable, VariableTracker
 from tracer.sources.attributes import AttrSource, GenericAttrSource
 from tracer.variables.containers.lists import TupleVariable
@@ -169,6 +170,9 @@ class CallableVariable(RealObjectVariable):
         if isinstance(found, BuiltinMethodVariable) and found.owner.identity() is self.value:  # its call would come back here
             if isinstance(self.value, functools._lru_cache_wrapper):
                 count_calls(self.value)
+            method = lookup(type(self.value), name)[1]
+            if models.get(method) is not None:
+                return tx.call_unbound_model(method, [self, *args], kwargs)
             unsupported("unsupported-method", value=self.describe(), name=name)
         return found.call(tx, args, kwargs)
 

@@ -4,27 +4,32 @@ tried in NumPy itself, on twins of the arrays (`graph.fakes.array_twins`), to le
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
 
 from tracer import config
-from tracer.graph.fakes.array_twins import Twins, numpy_dtype, try_on_twins
+from tracer.exc import Unsupported
+from tracer.graph.fakes.array_twins import Twins, in_trials, numpy_dtype, try_on_twins
 from tracer.graph.fakes.fake_tensors import concrete, storage_of
+from tracer.graph.fakes.numpy_trials import forms_by_numpy
 from tracer.graph.operations.array_operations import ArrayOperation, array_operation, is_in_torch
+from tracer.graph.operations.numpy_calls import NumpyCall
 from tracer.graph_breaks import unsupported
 from tracer.guards.arrays import NumpyErrorsMatch, ScalarMatch
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.containers.ranges import SliceVariable
-from tracer.variables.iteration import IteratorVariable, set_state
+from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
-from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, SHARED_DTYPES, is_number_class, known_result
+from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable
+from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
+from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result
 from tracer.variables.tensors.numpy_sizes import NumpySizeVariable
 from tracer.variables.tensors.tensor import TensorVariable, writing
-from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable, fold
+from tracer.variables.values.constant import ConstantVariable, fold
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
@@ -36,46 +41,6 @@ _COMPUTED = frozenset(("T", "real", "imag"))  # attributes whose value is an arr
 _REFUSED = frozenset(
     "item tolist tobytes dump dumps tofile setflags resize view getfield setfield byteswap newbyteorder to_device".split()
 )
-
-
-class NumpyDtypeVariable(ConstantVariable):
-    """A dtype of NumPy that torch has, too. In the graph it is passed by name."""
-
-    def constant(self) -> Any:
-        return self.value
-
-    def graph_arg(self) -> Any:
-        if self.value.name not in SHARED_DTYPES:
-            unsupported("not-a-graph-argument", value=self.describe())
-        return self.value.name
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        part: Any = getattr(self.value, name, None)
-        if isinstance(part, np.dtype):
-            return NumpyDtypeVariable(part)
-        return tx.class_variable(part) if name == "type" else super().get_attr(tx, name)
-
-    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        if op not in ("==", "!="):
-            unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
-        value: Any = other.constant() if other.is_constant() else getattr(other, "value", None)
-        if not isinstance(value, (np.dtype, type, str)):
-            unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
-        same = self.value == value
-        return ConstantVariable(same if op == "==" else not same)
-
-
-class NumpyLimitsVariable(ConstantVariable):
-    """np.finfo(dtype) or np.iinfo(dtype)"""
-
-    def graph_arg(self) -> None:
-        unsupported("not-a-graph-argument", value=self.describe())
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        part = getattr(self.value, name, None)
-        if isinstance(part, np.dtype):
-            return NumpyDtypeVariable(part)
-        return tx.literal(part) if isinstance(part, (np.generic, int, str)) else super().get_attr(tx, name)
 
 
 class NdarrayVariable(VariableTracker):
@@ -281,40 +246,9 @@ def _is_operand(value: VariableTracker) -> bool:
     return isinstance(value, (NdarrayVariable, SymNodeVariable))
 
 
-class ArrayMethodVariable(NamedMethodVariable):
-    """A bound method of an array."""
-
-    def python_type(self) -> type:
-        return type(np.empty(()).sum)
-
-
-class ArrayIterator(IteratorVariable):
-    """iter(array). Each item is read only when the iterator reaches it."""
-
-    cls = type(iter(np.empty(1)))
-
-    def __init__(self, array: NdarrayVariable) -> None:
-        self.array = array
-        self.position = 0
-
-    def advance(self, tx: Tracer) -> VariableTracker | None:
-        if not tx.binary_truth("<", ConstantVariable(self.position), self.array.length(tx)):
-            return None
-        self.position += 1
-        return self.array.get_item(tx, ConstantVariable(self.position - 1))
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.array,)
-
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load(self.array)
-        cg.asm.emit("GET_ITER")
-        if self.position:
-            set_state(cg, lambda: cg.load_const(self.position))
-
-
 # Their results are integers that depend on rounding or on the sorting algorithm, so they may differ from NumPy's by any amount.
 _DECIDED_BY_ROUNDING = frozenset("argsort argpartition partition histogram histogram2d histogramdd".split())
+_READS_NUMBERS = frozenset(("pad",))  # torch's reads arguments back out of tensors, as numbers that depend on data
 
 
 # -- operations ----------------------------------------------------------------------------------------------------------
@@ -328,20 +262,88 @@ def apply(
     known = known_result(tx, operation, args, kwargs, lambda tensor, values: NdarrayVariable(tensor).knowing(tx, values))
     if known is not None:
         return known
-    if operation.name.rpartition(":")[2] in _DECIDED_BY_ROUNDING:
-        unsupported("operator-result", operator=operation.name, cls="result that the last bit of a float decides")
-    if not is_in_torch(operation.name):
-        unsupported("unsupported-builtin", function=f"numpy.{operation.name.partition(':')[2]}")
-    tensors = [isinstance(arg, TensorVariable) for arg in args]  # NumPy reads them as arrays that share their memory
+    try:
+        return _apply_in_torch(tx, operation, args, kwargs)
+    except Unsupported as refused:
+        made = _call_numpy(tx, operation, args, kwargs) if refused.id in _LEFT_TO_NUMPY else None
+        if made is None:
+            raise
+        return made
+
+
+# Why torch may fail to compute what NumPy computes.
+_LEFT_TO_NUMPY = ("operator-result", "operator-failed-in-trace", "data-dependent-operator", "data-dependent-value")
+
+
+def _as_arrays(
+    tx: Tracer, args: list[VariableTracker]
+) -> tuple[list[VariableTracker], Callable[[Twins, dict[str, VariableTracker]], tuple[list[Any], dict[str, Any]]]]:
+    """Arguments of which NumPy reads tensors as arrays that share their memory, and the function that gives their twins. Tensors
+    of the program are tensors there, too, in the memory of their twins."""
+    tensors = [isinstance(arg, TensorVariable) for arg in args]
     args = [arg.call_method(tx, "numpy", [], {}) if is_tensor else arg for arg, is_tensor in zip(args, tensors)]
 
-    def on_twins(twins: Twins) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of the trial; tensors of the program are tensors there, too, in the memory of their twins."""
+    def on_twins(twins: Twins, kwargs: dict[str, VariableTracker]) -> tuple[list[Any], dict[str, Any]]:
         given = [_twin(tx, twins, arg) for arg in args]
         given = [torch.from_numpy(twin) if is_tensor else twin for twin, is_tensor in zip(given, tensors)]
         return given, {key: _twin(tx, twins, value) for key, value in kwargs.items()}
 
-    expected, twins = try_on_twins(operation, on_twins)
+    return args, on_twins
+
+
+def _call_numpy(
+    tx: Tracer, operation: ArrayOperation, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> VariableTracker | None:
+    """Records a call of NumPy itself in the graph; None where a graph cannot hold it."""
+    args, on_twins = _as_arrays(tx, args)
+    arrays = list(_arrays(tx, [*args, *kwargs.values()]))
+    known_sizes = all(concrete(size) is not None for array in arrays for size in array.tensor.fake.shape)
+    if not arrays or not known_sizes or not all(_is_written(tx, value) for value in (*args, *kwargs.values())):
+        return None
+    graph_args = tuple(_graph_arg(tx, arg) for arg in args)
+    graph_kwargs = {key: _graph_arg(tx, value) for key, value in kwargs.items()}
+    tried = forms_by_numpy(operation, lambda twins: on_twins(twins, kwargs), [array.tensor.fake for array in arrays])
+    if tried is None:
+        return None
+    expected, forms = tried
+    if not config.capture_dynamic_output_shape_ops and any(None in form.shape for form in forms):
+        return None
+    scalars = tuple([array.is_scalar for array in arrays])
+    function = NumpyCall(operation.name, scalars, forms, tuple(rely_on_errors(tx).items()))
+    given = iter(tx.output.call_function(function, graph_args, graph_kwargs).unpack(tx))
+
+    def tracked(like: Any) -> VariableTracker:
+        if isinstance(like, (list, tuple)):
+            items = [tracked(item) for item in like]
+            if type(like) is list:
+                return ListVariable(items)
+            return TupleVariable(items) if type(like) is tuple else NamedTupleVariable(items, type(like))
+        tensor = next(given)
+        assert isinstance(tensor, TensorVariable)
+        return NdarrayVariable(tensor, type(like))
+
+    return tracked(expected)
+
+
+def _is_written(tx: Tracer, value: VariableTracker) -> bool:
+    """Whether a graph has an argument as it is: an array, or constants of Python."""
+    if isinstance(value, SequenceVariable):
+        return all(_is_written(tx, item) for item in value.items(tx))
+    if isinstance(value, SliceVariable):
+        return all(_is_written(tx, part) for part in value.parts)
+    return not isinstance(value, SymNodeVariable) and not (value.is_constant() and isinstance(value.constant(), np.generic))
+
+
+def _apply_in_torch(
+    tx: Tracer, operation: ArrayOperation, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> VariableTracker:
+    """Records an operation that `torch._numpy` computes as NumPy does; breaks the graph where it does not."""
+    if operation.name.rpartition(":")[2] in _DECIDED_BY_ROUNDING:
+        unsupported("operator-result", operator=operation.name, cls="result that the last bit of a float decides")
+    if not is_in_torch(operation.name) or operation.name.partition(":")[2] in _READS_NUMBERS:
+        unsupported("operator-result", operator=operation.name, cls="value that torch has no counterpart of")
+    args, on_twins = _as_arrays(tx, args)
+    expected, twins = try_on_twins(operation, lambda twins: on_twins(twins, kwargs))
     arrays = list(_arrays(tx, [*args, *kwargs.values()]))
     if not arrays and isinstance(expected, np.generic) and all(v.is_constant() for v in (*args, *kwargs.values())):
         return ConstantVariable(expected)
@@ -353,13 +355,15 @@ def apply(
     return _Results(tx, operation, twins, arrays).tracked(result, expected)
 
 
-def rely_on_errors(tx: Tracer) -> None:
+def rely_on_errors(tx: Tracer) -> dict[str, str]:
     """Guards the settings of `np.seterr`. A graph reports no overflows and the like, so settings other than 'warn' and 'ignore'
-    break the graph."""
-    settings: Any = np.geterr()
+    break the graph. Returns those where the program is now."""
+    settings: dict[str, str] = tx.trace.torch_state.numpy_errors()
     if not set(settings.values()) <= {"warn", "ignore"}:
         unsupported("side-effect-call", name="np.seterr", value=settings)
-    tx.guard(NumpyErrorsMatch(tuple(settings.items())))
+    at_entry: Any = np.geterr()
+    tx.guard(NumpyErrorsMatch(tuple(at_entry.items())))
+    return settings
 
 
 def _arrays(tx: Tracer, values: Iterable[VariableTracker]) -> Iterable[NdarrayVariable]:
@@ -454,7 +458,7 @@ class _Results:
     def _array(self, seen: TensorVariable, expected: np.ndarray[Any, Any]) -> NdarrayVariable:
         fake = seen.fake
         self._check(fake, expected)
-        steps = [concrete(step) * expected.itemsize for step in fake.stride()]
+        steps = [in_trials(step) * expected.itemsize for step in fake.stride()]
         if expected.size and any(n > 1 and a != b for n, a, b in zip(expected.shape, steps, expected.strides)):
             self._differs()  # strides of dims of size 1 mean nothing
         for owner, twin in self.twins.owners:
@@ -465,7 +469,9 @@ class _Results:
         return NdarrayVariable(seen, np.ndarray, None, expected.flags.writeable)
 
     def _check(self, fake: torch.Tensor, expected: Any) -> None:
-        if numpy_dtype(fake.dtype) != expected.dtype or tuple(map(concrete, fake.shape)) != expected.shape:
+        sizes = tuple(map(concrete, fake.shape))  # None for one that depends on data
+        alike = len(sizes) == expected.ndim and all(a in (None, b) for a, b in zip(sizes, expected.shape))
+        if numpy_dtype(fake.dtype) != expected.dtype or not alike:
             self._differs()
         if fake.is_conj() or fake.is_neg():
             self._differs()

@@ -1,0 +1,158 @@
+"""Buffers that the trace makes: io.StringIO, io.BytesIO and bytearray. Their contents are known, so that a twin of each, a real
+buffer, does while tracing what the program asks for; the output code makes the buffer as it is in the end."""
+
+from __future__ import annotations
+
+import functools
+import io
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import defines, type_name
+from tracer.variables.iteration import IteratorVariable
+from tracer.variables.slots import BINARY, COMPARE
+from tracer.variables.text import plain_form
+from tracer.variables.values.constant import FALSE, NONE, ConstantVariable, NamedMethodVariable, fold
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer, ValueCodegen
+    from tracer.protocol.variable import VariableTracker
+
+BUFFERS: tuple[type, ...] = (io.StringIO, io.BytesIO, bytearray)
+# Methods that give the memory of the buffer, take what is not a constant, or make another state.
+_REFUSED = frozenset(
+    "getbuffer detach readinto readinto1 fileno __init__ __setstate__ __getstate__ __reduce__ __reduce_ex__ __sizeof__".split()
+)
+
+
+class BufferVariable(IteratorVariable):
+    """`value` is the twin. A stream is its own iterator; a bytearray is read by index."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    @property
+    def _is_stream(self) -> bool:
+        return not isinstance(self.value, bytearray)
+
+    def form(self, tx: Tracer) -> Any:
+        if self._is_stream:  # its text has its address
+            unsupported("format-of-runtime-value", value=self.describe())
+        return bytearray(self.value)
+
+    def truth(self, tx: Tracer) -> bool:
+        return self._is_stream or bool(self.value)
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self if self._is_stream else tx.raise_error(TypeError, "unhashable type: 'bytearray'")
+
+    # -- attributes and methods ----------------------------------------------------------------------------------
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tx.class_variable(self.python_type())
+        if not defines(self.python_type(), name):
+            tx.raise_error(AttributeError, f"{type_name(self.python_type())!r} object has no attribute {name!r}")
+        if name.startswith("__") and name not in ("__enter__", "__exit__"):
+            return super().get_attr(tx, name)
+        try:
+            found = getattr(self.value, name)
+        except Exception as error:
+            tx.raise_error(type(error), *error.args)
+        return BufferMethodVariable(self, name) if callable(found) else tx.literal(found)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name in _REFUSED or not defines(self.python_type(), name):
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        if name == "__iter__":
+            return self.iterate(tx)
+        if name == "__exit__":
+            self._ask(tx, "close", [], {})
+            return NONE
+        return self._ask(tx, name, args, kwargs)
+
+    def _ask(self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        """What the twin gives."""
+        given = [plain_form(tx, arg) for arg in args]
+        named = {key: plain_form(tx, value) for key, value in kwargs.items()}
+        tx.effects.mutate(self)
+        try:
+            found = getattr(self.value, name)(*given, **named)
+        except Exception as error:
+            tx.raise_error(type(error), *error.args)
+        if found is self.value:
+            return self
+        return BufferVariable(found) if type(found) in BUFFERS else tx.literal(found)
+
+    # -- operators and iteration ---------------------------------------------------------------------------------
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return super().length(tx) if self._is_stream else ConstantVariable(len(self.value))
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return super().contains(tx, item) if self._is_stream else self._ask(tx, "__contains__", [item], {})
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if self._is_stream or reflected:
+            return None if self._is_stream else unsupported("unsupported-operator", left="bytes", op=op, right=self.describe())
+        try:
+            return BufferVariable(BINARY[op](self.value, plain_form(tx, other)))
+        except Exception as error:
+            tx.raise_error(type(error), *error.args)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if self._is_stream:
+            return None
+        if not (isinstance(other, BufferVariable) or other.is_constant()):
+            return FALSE if op == "==" else None
+        return fold(tx, COMPARE[op], self.value, plain_form(tx, other))
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        if self._is_stream:
+            return self
+        return tx.literal(tuple(self.value)).iterate(tx)
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        line = self.value.readline()
+        return tx.literal(line) if line else None
+
+    # -- code ----------------------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        if not self._is_stream:
+            cg.call_object(bytearray, lambda: cg.load_const(bytes(self.value)))
+        elif self.value.closed:
+            cg.call_object(_CLOSED[type(self.value)])
+        else:
+            state = self.value.__getstate__()[:-1]  # without its __dict__, which is empty
+            cg.call_object(_IN_STATE[type(self.value)], lambda: cg.load_const(state))
+
+
+class BufferMethodVariable(NamedMethodVariable):
+    """A bound method of a buffer."""
+
+    def python_type(self) -> type:
+        return type(len)
+
+
+def _in_state(cls: type, state: tuple[Any, ...]) -> Any:
+    """Called by output code: a stream with these contents, at this position."""
+    made: Any = cls()
+    made.__setstate__((*state, None))
+    return made
+
+
+def _closed(cls: type) -> Any:
+    """Called by output code."""
+    made: Any = cls()
+    made.close()
+    return made
+
+
+_IN_STATE = {cls: functools.partial(_in_state, cls) for cls in BUFFERS}
+_CLOSED = {cls: functools.partial(_closed, cls) for cls in BUFFERS}
