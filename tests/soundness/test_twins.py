@@ -284,9 +284,10 @@ def test_a_module_that_differs_in_one_thing_gives_what_it_gives_in_cpython(name)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_pairs_give_what_they_give_in_cpython(seed):
     rng = random.Random(seed)
-    names = [name for name in CHANGES if name not in ("shared", "tied")] if seed % 2 else list(CHANGES)
-    both = rng.sample(names, rng.randrange(3))
-    check_pair(both, [*both, *rng.sample(names, 1 + rng.randrange(2))], rng.choice(["eager", "eager", "aot_eager"]))
+    both = rng.sample(list(CHANGES), rng.randrange(3))
+    other = [*both, *rng.sample(list(CHANGES), 1 + rng.randrange(2))]
+    knows_aliases = rng.random() < 0.7 or "aliased buffers" in other  # AOTAutograd refuses some inputs that share memory
+    check_pair(both, other, "eager" if knows_aliases else "aot_eager")
 
 
 def test_modules_that_differ_in_values_alone_share_their_graphs():

@@ -100,6 +100,10 @@ class CheckFunctionManager:
             raise ReferenceError("The code that these guards belong to is gone.")
         return code
 
+    def is_for(self, code: CodeType, globals: dict[str, Any]) -> bool:
+        """Whether these are guards of a frame of this code with these globals."""
+        return self._code_ref() is code and self.globals is globals
+
     # ---- text
 
     def _code(self, args: tuple[Any, ...], closure: tuple[CellType, ...] | None) -> tuple[CheckCode, list[tuple[Guard, ...]]]:
