@@ -210,3 +210,82 @@ def test_threads_that_call_twins_first_at_once_compile_once(graphs):
         thread.join()
     assert not failed
     assert len(graphs) == 1
+
+
+def test_methods_of_modules_are_twins_too(graphs):
+    for module in (Block(), Block(), Block(3)):
+        module.forward = tracer.compile(module.forward, backend=graphs.backend)
+        assert torch.equal(module(X), module.linear(X).relu() * module.scale)
+    assert len(graphs) == 2
+
+
+def test_functions_that_are_decorated_twice_share_nothing(graphs):
+    def double(x):
+        return x * 2
+
+    for _ in range(2):
+        tracer.compile(double, backend=graphs.backend)(X)
+    assert len(graphs) == 2
+
+
+def test_where_recompiles_are_forbidden_a_takeover_is_none(graphs):
+    one, other = compiled_blocks(2, graphs.backend)
+    holds(one, 2, 4)
+    holds(other, 2)
+    with tracer.config.patch(error_on_recompile=True):
+        holds(other, 4)
+    assert len(graphs) == 2
+
+
+def test_a_sealed_module_takes_nothing_over(graphs):
+    one, other = compiled_blocks(2, graphs.backend)
+    holds(one, 2)
+    tracer.seal(other, on_miss="eager")
+    holds(other, 2)
+    assert not entries_of(other)
+
+
+def test_what_is_said_of_an_entry_that_was_taken_over_is_what_is_said_of_its_twin(tmp_path):
+    one, other, third = compiled_blocks(3, "eager", dynamic=True)
+    holds(one, 5)
+    holds(other, 5)
+    for module in (one, other):
+        assert tracer.coverage(module, "x: B, 4; B in 2..64", (X,)).certified
+        assert "L['x'].size()[0]" in str(tracer.why(module, torch.ones(1, 4)))
+    assert tracer.save(other, tmp_path / "entries").saved == 1
+    del one, other
+    collect_garbage()
+    assert tracer.load(third, tmp_path / "entries").loaded == 1
+    holds(third, 7)
+    assert tracer.region_of(third).stats["compile"] == 0
+
+
+def test_events_tell_of_a_takeover(graphs):
+    seen = []
+    remove = tracer.metrics.add_callback(seen.append)
+    try:
+        for module in compiled_blocks(2, graphs.backend):
+            holds(module, 2)
+    finally:
+        remove()
+    assert [event.kind for event in seen] == ["miss", "compile", "miss", "share"]
+    assert seen[-1].entry == seen[1].entry and "taken over" in seen[-1].detail
+
+
+def test_training_steps_of_twins_go_on_with_their_own_parameters():
+    def trained(compile_):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(*[Block() for _ in range(3)])
+        calls = [compile_(block) for block in model]
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for rows in (2, 3, 4):
+            x = torch.linspace(-1, 1, rows * 4).reshape(rows, 4)
+            optimizer.zero_grad()
+            for call in calls:
+                x = call(x)
+            x.square().mean().backward()
+            optimizer.step()
+        return list(model.parameters())
+
+    plain, compiled = trained(lambda block: block), trained(lambda block: tracer.compile(block, backend="aot_eager"))
+    assert all(map(torch.equal, plain, compiled))

@@ -44,7 +44,7 @@ class Compile:
 
     def entry_of(self, function: types.FunctionType) -> _C.Entry | None:
         """A live entry for the code and the globals of a function."""
-        for entry in list(self.entries):
+        for entry in self.entries:
             if entry.valid and entry.guarded_code.manager.is_for(function.__code__, function.__globals__):
                 return entry
         return None
