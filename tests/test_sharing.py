@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import tracer
-from tests.support.checking import collect_garbage
 from tests.support.graphs import Graphs
 from tracer.runtime import twins
 
@@ -115,7 +114,7 @@ def test_behind_a_graph_break_each_region_has_its_own_entries(graphs):
     assert len(entries_of(other)) == len(entries_of(one)) == 2
     tracer.region_of(one).reset()
     del one
-    collect_garbage()
+    gc.collect()
     holds(other, 2)
     assert len(graphs) == made
 
@@ -152,7 +151,7 @@ def test_an_entry_goes_on_when_the_module_that_was_traced_is_gone(graphs):
     holds(other, 2)
     weight, region = weakref.ref(one._orig_mod.linear.weight), weakref.ref(tracer.region_of(one))
     del one
-    collect_garbage()
+    gc.collect()
     assert weight() is None and region() is None
     holds(other, 2)
     third = compiled_blocks(1, graphs.backend)[0]
@@ -161,17 +160,17 @@ def test_an_entry_goes_on_when_the_module_that_was_traced_is_gone(graphs):
 
 
 def test_sharing_ends_with_the_last_owner(graphs):
-    collect_garbage()
+    gc.collect()
     before = len(twins._families)
     one, other = compiled_blocks(2, graphs.backend)
     holds(one, 2)
     holds(other, 2)
     graph = weakref.ref(entries_of(one)[0].guarded_code.compiled)
     del one
-    collect_garbage()
+    gc.collect()
     assert graph() is not None
     del other
-    collect_garbage()
+    gc.collect()
     assert graph() is None and len(twins._families) == before
 
 
@@ -182,12 +181,12 @@ def test_a_thousand_twins_leave_nothing_behind(graphs):
     def objects_after(count):
         for _ in range(count):
             compiled_blocks(1, graphs.backend)[0](X)
-        collect_garbage()
+        gc.collect()
         return len(gc.get_objects())
 
     objects_after(20)
     before = objects_after(20)
-    assert objects_after(400) < before + 200
+    assert objects_after(1000) < before + 200
     assert len(graphs) == 1
 
 
@@ -254,7 +253,7 @@ def test_what_is_said_of_an_entry_that_was_taken_over_is_what_is_said_of_its_twi
         assert "L['x'].size()[0]" in str(tracer.why(module, torch.ones(1, 4)))
     assert tracer.save(other, tmp_path / "entries").saved == 1
     del one, other
-    collect_garbage()
+    gc.collect()
     assert tracer.load(third, tmp_path / "entries").loaded == 1
     holds(third, 7)
     assert tracer.region_of(third).stats["compile"] == 0

@@ -94,6 +94,7 @@ def _shares(state: RegionState) -> bool:
     return (
         state.is_of_module
         and config.guard_nn_modules
+        and not config.verify_correctness
         and state.shapes is None
         and not state.compiler_fn.needs_real_inputs
         and all(getattr(state, hook) is None for hook in _HOOKS)
