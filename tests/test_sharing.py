@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 import weakref
@@ -126,6 +127,25 @@ def test_the_log_says_what_is_taken_over_and_which_guard_stands_in_the_way(graph
     texts = [record.text for record in records]
     assert texts[0].startswith("SHARED forward test_sharing.py:") and "taken over by block 2" in texts[0]
     assert "NOT SHARED" in texts[1] and "L['self'].scale == 2" in texts[1]
+
+
+@functools.lru_cache
+def table():
+    return torch.arange(4.0)
+
+
+class Cached(Block):
+    def forward(self, x):
+        return self.linear(x) + table().add_(1)
+
+
+def test_an_entry_whose_code_or_graph_holds_an_object_of_the_program_is_not_offered(graphs):
+    with tracer.logs.capture("sharing") as records:
+        for module in compiled_blocks(2, graphs.backend, Cached):
+            module(X)
+            module(X)
+    assert any("its code holds an object of torch.Tensor" in record.text for record in records)
+    assert not any(record.text.startswith("SHARED") for record in records)
 
 
 def test_recompile_limits_count_entries_that_are_taken_over(graphs):

@@ -25,8 +25,9 @@ MOST_TRIED = 32  # compiles of a family whose guards are asked at one miss, the 
 _DATA = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), enum.Enum, slice, torch.dtype, torch.device,
          torch.layout, torch.memory_format, torch.Size)  # fmt: skip
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_BUILTIN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
-            types.GetSetDescriptorType, types.MemberDescriptorType, types.ModuleType)  # fmt: skip
+_DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+                types.GetSetDescriptorType, types.MemberDescriptorType)  # fmt: skip
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 
 
 # -- what may be shared ------------------------------------------------------------------------------------------------
@@ -98,17 +99,17 @@ def _refusals_of_arguments(value: Any) -> Iterator[str]:
 
 def _is_of_process(value: Any) -> bool:
     """Whether an object belongs to no object of the program in particular: data, a class, a function that is found by its name, a
-    module's namespace, and what torch and the tracer are made of."""
-    if isinstance(value, (*_DATA, *_BUILTIN, torch._ops.OpOverload, torch._ops.OpOverloadPacket)) or is_class(value):
+    module or its namespace, an operator."""
+    if isinstance(value, (*_DATA, *_DESCRIPTORS, *_OPERATORS, types.ModuleType)) or is_class(value) or value is sys.modules:
         return True
-    if isinstance(value, torch._ops.HigherOrderOperator) or value is sys.modules:
-        return True
+    if type(value) is types.BuiltinFunctionType:  # also a method of an object
+        return value.__self__ is None or isinstance(value.__self__, types.ModuleType) or is_class(value.__self__)
     if type(value) is dict:
         module = sys.modules.get(str(value.get("__name__")))
         return getattr(module, "__dict__", None) is value
     if type(value) is types.FunctionType:
-        return value.__closure__ is None and _found_by_name(value)
-    return type(value).__module__.partition(".")[0] == "tracer"
+        return value.__closure__ is None and (value.__module__.partition(".")[0] == "tracer" or _found_by_name(value))
+    return False
 
 
 def _found_by_name(function: types.FunctionType) -> bool:
