@@ -21,7 +21,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import lookups, measuring
+from benchmarks import lookups, measuring, repeated
 from benchmarks.trace_cases import MODELS
 from benchmarks.warm_cases import CASES
 
@@ -33,7 +33,8 @@ def case_names() -> list[str]:
     """All cases, `kind:name`."""
     warm = [f"warm:{name}" for name in CASES]
     looked_up = [f"lookup:{name}" for name in lookups.MAKERS]
-    return [*warm, *looked_up, *[f"cold:{name}" for name in MODELS], "loop:python", "memory:bert", "import:tracer"]
+    return [*warm, *looked_up, *[f"cold:{name}" for name in MODELS], "repeated:blocks", "loop:python", "memory:bert",
+            "import:tracer"]  # fmt: skip
 
 
 def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[dict[str, Any]]:
@@ -46,6 +47,8 @@ def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[di
         return [lookups.lookup(name, turns)]
     if kind == "cold":
         return measuring.cold(name, turns, depth)
+    if kind == "repeated":
+        return [repeated.repeated(turns, depth or repeated.BLOCKS)]
     if kind == "loop":
         return [measuring.loop(turns)]
     return [measuring.memory(depth) if kind == "memory" else measuring.import_seconds(turns)]
@@ -69,6 +72,7 @@ def smoke() -> list[dict[str, Any]]:
     rows = [row for name in CASES if not name.startswith("demo") for row in run_case(f"warm:{name}", 2)]
     rows += run_case("lookup:size", 1)
     rows += [row for name in ("toy", "mlp", "bert") for row in run_case(f"cold:{name}", 1, 1)]
+    rows += run_case("repeated:blocks", 1, 2)
     return [*rows, *run_case("memory:bert", 1, 1), *run_case("import:tracer", 1)]
 
 
@@ -87,6 +91,7 @@ _COLUMNS = {
              "ratio_of_dispatch"),
     "lookup": ("alone_ns", "mean_ns", "worst_ns", "ratio"),
     "cold": ("own_s", "torch_s", "ratio"),
+    "repeated": ("own_compiles", "torch_compiles", "own_s", "torch_s", "ratio"),
     "loop": ("own_per_s", "torch_per_s", "ratio"),
     "memory": ("own_bytes", "torch_bytes", "ratio"),
     "import": ("own_s",),
@@ -95,6 +100,7 @@ _TITLES = {
     "warm": "Warm calls (ns over eager; ns of dispatch to a graph that does nothing)",
     "lookup": "Finding the entry of a call (ns; the ratio is that of the worst call to an entry alone)",
     "cold": "Cold traces (CPU seconds of the first call)",
+    "repeated": "Equal modules compiled one by one (backend compiles; CPU seconds, with the calls)",
     "loop": "Bytecodes per second",
     "memory": "Bytes of Python objects per cached entry",
     "import": "import tracer, over import torch (CPU seconds)",

@@ -186,7 +186,7 @@ def _first_call(case: Traced, decorate: Callable[..., Any], dynamic: bool) -> fl
         return time.process_time() - start
 
 
-def _interleaved(sides: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+def interleaved(sides: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(rounds):
         for name in sorted(sides, reverse=bool(turn % 2)):
@@ -205,7 +205,7 @@ def cold(name: str, rounds: int, depth: int | None = None) -> list[dict[str, Any
             "own": functools.partial(_first_call, case, own, dynamic),
             "torch": functools.partial(_first_call, case, theirs, dynamic),
         }
-        seconds = _interleaved(sides, rounds)
+        seconds = interleaved(sides, rounds)
         own_s, torch_s = seconds["own"], seconds["torch"]
         rows.append(
             {
@@ -227,7 +227,7 @@ def loop(rounds: int) -> dict[str, Any]:
     count = _instructions(trace_cases.python_loop, *case.args)
     for decorate in (own, theirs):
         _first_call(Traced(trace_cases.python_loop, (torch.ones(2), 10)), decorate, False)
-    seconds = _interleaved(
+    seconds = interleaved(
         {
             "own": functools.partial(_first_call, case, own, False),
             "torch": functools.partial(_first_call, case, theirs, False),

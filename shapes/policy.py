@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -107,7 +107,31 @@ class SizeHistory:
         self.seen[place] = now
         return frozenset(self.varying.get(place, ()))
 
+    def learn(self, other: SizeHistory) -> None:
+        """Takes over what has varied in the calls of another object: the values at these positions, and nothing of the others."""
+        if not self.seen:
+            self.call = max(self.call, other.call)
+        for place, positions in other.varying.items():
+            values, known = other.seen[place], self.seen.get(place)
+            if not positions or (known is not None and len(known) != len(values)):
+                continue
+            if known is None:
+                self.seen[place] = _only(values, positions)
+                changes = [_Change(call, _only(before, positions)) for call, before in other.changes.get(place, ())]
+                self.changes[place] = deque(changes, maxlen=_CALLS)
+            self.varying.setdefault(place, set()).update(positions)
+
+    def repeat(self, seen: Mapping[str, tuple[Any, ...]]) -> None:
+        """Notes a call in which these values were seen."""
+        self.begin()
+        for place, values in seen.items():
+            self.observe(place, values)
+
     def policies(self, place: str, values: Sequence[Any], default: DimPolicy = DimPolicy.STATIC) -> list[DimPolicy]:
         """The policy of each position after this call: duck-shaped where it has varied."""
         varying = self.observe(place, values)
         return [DimPolicy.DUCK if i in varying else default for i in range(len(values))]
+
+
+def _only(values: tuple[Any, ...], positions: set[int]) -> tuple[Any, ...]:
+    return tuple([value if index in positions else None for index, value in enumerate(values)])

@@ -36,7 +36,11 @@ def _key(name: str, default: Any, doc: str, *choices: str) -> None:
 
 
 _key("recompile_limit", 8, "Entries of one code object in one region; past it, what no entry matches runs in CPython.")
-_key("accumulated_recompile_limit", 256, "The same over all regions that trace one code object.")
+_key(
+    "accumulated_recompile_limit",
+    256,
+    "The same over all regions that trace one code object; entries taken over from equal modules do not count.",
+)
 _key("error_on_recompile", False, "A recompile raises RecompileError with the reason.")
 _key("fail_on_recompile_limit_hit", False, "Reaching a recompile limit raises FailOnRecompileLimitHit, not a warning.")
 _key(
@@ -173,6 +177,17 @@ def snapshot() -> dict[str, Any]:
     """All settings as this context sees them."""
     current = _overlay.get()
     return {**_defaults, **(current.values if current else {})}
+
+
+_WITHOUT_EFFECT_ON_TRACES = frozenset({
+    "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
+    "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
+})  # fmt: skip
+
+
+def of_traces() -> dict[str, Any]:
+    """Of all settings as this context sees them, those that change what a trace gives."""
+    return {name: value for name, value in snapshot().items() if name not in _WITHOUT_EFFECT_ON_TRACES}
 
 
 def reset() -> None:

@@ -49,9 +49,10 @@ class Counters(MutableMapping[str, Counter[str]]):
 counters = Counters()
 
 EVENTS = (
-    "compile", "merge", "load", "recompile", "break", "miss", "skip", "limit", "evict", "timeout",
+    "compile", "merge", "load", "share", "recompile", "break", "miss", "skip", "limit", "evict", "timeout",
     "certificate", "seal", "unseal",
 )  # fmt: skip
+MAKING = ("compile", "merge", "load", "share")  # the events that make an entry
 log = logging.getLogger("tracer")
 
 
@@ -111,8 +112,9 @@ class Event:
     """Something that happened in a region: data that may be kept, printed and pickled, and no value that the program computes
     with.
 
-    `kind` is one of EVENTS: "merge" is an entry made of two, "load" one from a file, "skip" a frame left to CPython for good,
-    "limit" a miss beyond the recompile limit, "certificate" the result of a `precompile` or `coverage` (`reason` is its status).
+    `kind` is one of EVENTS: "merge" is an entry made of two, "load" one from a file, "share" one taken over from the region of an
+    equal module, "skip" a frame left to CPython for good, "limit" a miss beyond the recompile limit, "certificate" the result of
+    a `precompile` or `coverage` (`reason` is its status).
     `detail` says what happened, in words. `seconds` is what a compile took. `reason`
     is a word to count by: of a miss, "no entry", "undeclared" (outside of the declared domain) or "guards". `policy` is what is
     done about a miss: "trace", "error", "eager" or "background", or the stance of the thread. `entry` is the name of the entry's

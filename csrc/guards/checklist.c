@@ -334,6 +334,7 @@ checklist_dealloc(Checklist *self)
 }
 
 static PyMemberDef checklist_members[] = {
+    {"plan", T_OBJECT, offsetof(Checklist, plan), READONLY, "The positional arguments that it was made with."},
     {"rest", T_OBJECT, offsetof(Checklist, rest), READONLY, "The guards that are not on the list, or None."},
     {"whole", T_OBJECT, offsetof(Checklist, whole), READONLY, "All guards, in Python; asked where the list cannot tell."},
     {NULL},

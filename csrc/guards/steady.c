@@ -271,6 +271,13 @@ read_tests(Steady *self, PyObject *tests)
     return _PyTuple_Resize(&self->constants, constants);
 }
 
+static void *
+copied(const void *from, size_t size)
+{
+    void *made = PyMem_Malloc(size + 1);
+    return made == NULL ? NULL : memcpy(made, from, size);
+}
+
 static PyObject *
 steady_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -303,6 +310,29 @@ steady_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
+/* Keys and constants are shared, for what borrows from them never changes. */
+static PyObject *
+steady_anew(Steady *self, PyObject *Py_UNUSED(unused))
+{
+    const Plan *plan = &self->plan;
+    Steady *made = (Steady *)Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0);
+    if (made == NULL) {
+        return NULL;
+    }
+    made->vectorcall = steady_call;
+    made->keys = Py_NewRef(self->keys);
+    made->constants = Py_XNewRef(self->constants);
+    made->plan = *plan;
+    made->plan.steps = copied(plan->steps, (size_t)plan->step_count * sizeof(Step));
+    made->plan.held = copied(plan->held, (size_t)plan->held_count * sizeof(Py_ssize_t));
+    made->plan.tests = plan->tests == NULL ? NULL : copied(plan->tests, (size_t)plan->test_count * sizeof(Test));
+    if (made->plan.steps == NULL || made->plan.held == NULL || (plan->tests != NULL && made->plan.tests == NULL)) {
+        Py_DECREF(made);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)made;
+}
+
 static int
 steady_traverse(Steady *self, visitproc visit, void *arg)
 {
@@ -333,6 +363,7 @@ static PyMethodDef steady_methods[] = {
      "look(*roots) -> how everything is now, for keep(); None if there is no telling, or not now"},
     {"keep", (PyCFunction)(void (*)(void))steady_keep, METH_FASTCALL,
      "keep(seen, *roots): the guards have held on what look() saw, if that is still so"},
+    {"anew", (PyCFunction)steady_anew, METH_NOARGS, "anew() -> one that reads and tests the same, and knows no state yet"},
     {NULL},
 };
 

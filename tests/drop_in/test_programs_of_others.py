@@ -86,3 +86,36 @@ def test_regions_are_compiled_as_accelerate_compiles_them(llama):
     assert torch.equal(llama(tokens).logits, expected)
     assert [name.replace("_orig_mod.", "") for name in llama.state_dict()] == names
     assert all(isinstance(layer, torch._dynamo.OptimizedModule) for layer in llama.model.layers)
+
+
+def test_repeated_blocks_of_a_model_of_diffusers_are_compiled_once_for_each_kind_of_call():
+    diffusers = pytest.importorskip("diffusers", reason="pip install diffusers")
+    torch.manual_seed(0)
+    sizes = {"patch_size": 1, "in_channels": 4, "attention_head_dim": 16, "num_attention_heads": 2, "axes_dims_rope": (4, 4, 8)}
+    model = diffusers.FluxTransformer2DModel(
+        **sizes, num_layers=4, num_single_layers=4, joint_attention_dim=32, pooled_projection_dim=32
+    ).eval()
+
+    def arguments(batch, pixels, words):
+        given = {
+            "hidden_states": (batch, pixels, 4),
+            "encoder_hidden_states": (batch, words, 32),
+            "pooled_projections": (batch, 32),
+        }
+        tensors = {name: torch.randn(shape) for name, shape in given.items()}
+        ids = {"img_ids": torch.zeros(pixels, 3), "txt_ids": torch.zeros(words, 3)}
+        return {**tensors, **ids, "timestep": torch.ones(batch), "return_dict": False}
+
+    calls = [arguments(2, 16, 8), arguments(3, 36, 8)]
+    compiled = []
+
+    def backend(gm, example_inputs):
+        compiled.append(gm)
+        return gm.forward
+
+    with torch.no_grad():
+        expected = [model(**call)[0] for call in calls]
+        model.compile_repeated_blocks(backend=backend)
+        found = [model(**call)[0] for call in calls]
+    assert all(map(torch.equal, expected, found))
+    assert len(compiled) <= 6  # the first single block gets other strides than those behind it

@@ -45,6 +45,14 @@ def test_it_has_contents_timeline_breaks_and_a_section_for_each_function(several
     assert set(re.findall(r'href="#([^"]+)"', made)) <= set(re.findall(r'id="([^"]+)"', made))
 
 
+def test_an_entry_that_was_taken_over_is_shown_as_such(tmp_path):
+    def calls():
+        for _ in range(2):
+            tracer.compile(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh()), dynamic=True)(torch.ones(2, 3))
+
+    assert text_of(page(found(tmp_path, calls))).count("taken over from an equal module") == 1
+
+
 def test_it_shows_graphs_with_the_users_lines_guards_with_their_cause_and_breaks_with_hints(several):
     text = text_of(page(several))
     assert "y = x * 2" in text and "mul = l_x_ * 2" in text

@@ -34,7 +34,7 @@ def compiled(target: Any, settings: Settings) -> Any:
     if isinstance(target, types.FunctionType):
         return _compile_function(target, settings)
     if isinstance(target, types.MethodType):
-        return types.MethodType(compiled(target.__func__, settings), target.__self__)
+        return types.MethodType(_compile_method(target, settings), target.__self__)
     if isinstance(target, (classmethod, staticmethod)):
         return type(target)(compiled(target.__func__, settings))
     if isinstance(target, functools.partial):
@@ -62,14 +62,21 @@ def original_of(target: Any) -> Any:
 # -- functions -------------------------------------------------------------------------------------------------
 
 
-def _compile_function(fn: types.FunctionType, settings: Settings) -> Any:
+def _compile_function(fn: types.FunctionType, settings: Settings, *, is_of_module: bool = False) -> Any:
     if inspect.isgeneratorfunction(fn) or inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
         return _refuse_resumable(fn, settings)
-    return _dispatcher(fn, settings, fn)
+    return _dispatcher(fn, settings, fn, is_of_module=is_of_module)
 
 
-def _dispatcher(fn: Any, settings: Settings, shown_as: Any) -> Dispatcher:
-    state = settings.new_region(shown_as)
+def _compile_method(method: types.MethodType, settings: Settings) -> Any:
+    function = original_of(method.__func__)
+    if type(function) is types.FunctionType and function not in disabled and isinstance(method.__self__, torch.nn.Module):
+        return _compile_function(function, settings, is_of_module=True)
+    return compiled(function, settings)
+
+
+def _dispatcher(fn: Any, settings: Settings, shown_as: Any, *, is_of_module: bool = False) -> Dispatcher:
+    state = settings.new_region(shown_as, is_of_module=is_of_module)
     dispatcher = dispatcher_in(state, fn)
     functools.update_wrapper(dispatcher, shown_as)
     setattr(dispatcher, STATE, state)

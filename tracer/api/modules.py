@@ -75,7 +75,7 @@ class CompiledCall(SteadyCall):
         self.module = module
         self.settings = settings
         self.in_place = in_place
-        self._tracer_state: RegionState = settings.new_region(module)
+        self._tracer_state: RegionState = settings.new_region(module, is_of_module=True)
         self._dispatchers: dict[types.FunctionType, Dispatcher] = {}
         self._steady = _plain_call(proxied=False)
         self.steady_of_proxy = _plain_call(proxied=True)

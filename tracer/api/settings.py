@@ -47,8 +47,8 @@ class Settings:
     def compiler(self) -> Backend:
         return resolve_backend(self.backend, self.mode, self.options)
 
-    def new_region(self, target: object) -> RegionState:
-        """A region of its own for one decorated object."""
+    def new_region(self, target: object, *, is_of_module: bool = False) -> RegionState:
+        """A region of its own for one decorated object. `is_of_module`: that is a module, the first argument of each call."""
         from tracer.pipeline.convert_frame import convert_frame  # late: 1 s for the interpreter and SymPy, at the first decorator
         from tracer.runtime.region_state import RegionState
         from tracer.runtime.spec_choice import spec_of
@@ -63,6 +63,7 @@ class Settings:
             shapes=None if self.shapes is None else spec_of(self.shapes),
             capacity=self.capacity,
             compile_timeout=self.compile_timeout,
+            is_of_module=is_of_module,
             **self.hooks,
         )
 

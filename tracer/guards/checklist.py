@@ -5,7 +5,7 @@ A guard can be taken into the list if it holds exactly if its demands do (see `g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -243,6 +243,15 @@ class ListBuilder:
             starts.append(starts[-1] + steady.held_count)
         return tuple([value if isinstance(value, int) else starts[value[0]] + value[1] for value in values])
 
+
+def with_watchers(checklist: _C.Checklist, fresh: Mapping[int, _C.Steady], whole: Callable[..., Any]) -> _C.Checklist:
+    """The same list with other watchers of its groups. `fresh`: by the ids of those that it has; `whole`: as for `build`."""
+    plan: Any = list(checklist.plan)
+    plan[_GROUPS] = tuple([(fresh[id(steady)], match, root) for steady, match, root in plan[_GROUPS]])
+    return _C.Checklist(*plan, rest=checklist.rest, whole=whole)
+
+
+_GROUPS = 6  # the position of `groups` among the arguments of a Checklist
 
 _TAKE: dict[type[Demand], Callable[[ListBuilder, Any], bool]] = {
     State: ListBuilder._state_holds,

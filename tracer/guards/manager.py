@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import traceback
 import weakref
@@ -12,7 +14,7 @@ from typing import Any
 
 from tracer import _C
 from tracer.guards.base import Guard, Mismatch, shown
-from tracer.guards.checklist import ListBuilder
+from tracer.guards.checklist import ListBuilder, with_watchers
 from tracer.guards.code import CheckCode, builtins_of, steady_slots
 from tracer.guards.identity import Distinct
 from tracer.guards.on_demand import OnDemand, Packed, define
@@ -86,7 +88,8 @@ class CheckFunctionManager:
         self._shares = False
         self.died: str | None = None  # the guarded object that did, in words
         self._on_invalid = on_invalid
-        self.check_fn = self._define()
+        self.check_fn: Any = self._define()
+        self._watched = self._referred_to()
         self._watches = self._watch()
 
     @property
@@ -96,6 +99,10 @@ class CheckFunctionManager:
         if code is None:
             raise ReferenceError("The code that these guards belong to has been freed.")
         return code
+
+    def is_for(self, code: CodeType, globals: dict[str, Any]) -> bool:
+        """Whether these are guards of a frame of this code with these globals."""
+        return self._code_ref() is code and self.globals is globals
 
     # ---- text
 
@@ -208,16 +215,37 @@ class CheckFunctionManager:
         if self.died is not None:
             callback()
 
-    def _watch(self) -> list[weakref.ref[Any]]:
-        own = weakref.ref(self)
+    def anew(self) -> CheckFunctionManager:
+        """The same guards for another object than the one that they are asked about: with watchers of its own, which remember
+        how that one is."""
+        made = copy.copy(self)
+        watchers = [printer.steady for printer in self._printers if printer.steady is not None]
+        fresh = {id(steady): steady.anew() for steady in watchers}
+        made._printers = [
+            dataclasses.replace(printer, steady=None if printer.steady is None else fresh[id(printer.steady)])
+            for printer in self._printers
+        ]
+        is_list = type(self.check_fn) is _C.Checklist
+        whole = (self.check_fn.whole if is_list else self.check_fn).with_objects(fresh)
+        made.check_fn = with_watchers(self.check_fn, fresh, whole) if is_list else whole
+        made.died, made._on_invalid = None, None
+        made._watches = made._watch()
+        return made
+
+    def _referred_to(self) -> list[tuple[ObjectRef, Source | None]]:
+        """The objects whose death makes the guards invalid, and where each was found."""
         watched: dict[int, tuple[ObjectRef, Source | None]] = {}
         for guard in self.guards:
             place = next(iter(guard.sources()), None)
             for reference in guard.references():
                 if not reference.bound and (reference.id not in watched or watched[reference.id][1] is None):
                     watched[reference.id] = reference, place
+        return list(watched.values())
+
+    def _watch(self) -> list[weakref.ref[Any]]:
+        own = weakref.ref(self)
         made = []
-        for reference, place in watched.values():
+        for reference, place in self._watched:
             obj = reference.get()
             if obj is None:
                 self._object_died(reference, place)

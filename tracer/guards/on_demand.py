@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -33,6 +34,12 @@ class OnDemand:
     def text(self) -> str:
         return self.printed()[0]
 
+    def with_objects(self, others: Mapping[int, Any]) -> OnDemand:
+        """The same function, with other objects in place of some. `others`: by the ids of those."""
+        printed = self.printed
+        assert isinstance(printed, Packed)
+        return OnDemand(printed.with_objects(others), self._name, self._filename)
+
     def __call__(self, *args: Any) -> Any:
         function = self._function
         if function is None:
@@ -49,6 +56,11 @@ class Packed:
     def __init__(self, text: str, namespace: dict[str, Any]) -> None:
         self.namespace = namespace
         self._text = zlib.compress(text.encode(), 1)
+
+    def with_objects(self, others: Mapping[int, Any]) -> Packed:
+        made = copy.copy(self)
+        made.namespace = {name: others.get(id(value), value) for name, value in self.namespace.items()}
+        return made
 
     def __call__(self) -> Printed:
         return zlib.decompress(self._text).decode(), self.namespace

@@ -14,7 +14,7 @@ from tracer.guards.manager import GuardFailure
 from tracer.guards.shapes import ShapeLine
 from tracer.guards.tensors import TensorMatch
 from tracer.locations import UserLocation
-from tracer.metrics import Event, Input
+from tracer.metrics import MAKING, Event, Input
 from tracer.runtime import log_texts
 from tracer.runtime.events import leaves, source_at
 from tracer.serving.variants import known_variants
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 MOST_GUARDS = 4000  # of one entry; further ones are only counted
 LONGEST = 20_000  # characters of a text from the program, such as an error message
 
-MAKING = ("compile", "merge", "load")  # events that make an entry
 Path = tuple[Any, ...]
 Sizes = tuple[Input | tuple[Path, Any], ...]  # inputs, or (path of a tensor, its shape), or (path of an int, the int)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracer.metrics import MAKING
 from tracer.report.axes import Axes, Sizes
 from tracer.report.records import Recording
 
@@ -223,7 +224,7 @@ class _Gatherer:
         elif record["kind"] == "miss":
             part.missed.setdefault(group, Counter())[_sizes(record.get("sizes", {}))] += 1
             part.misses.append((process, record))
-        elif record["kind"] in ("compile", "merge", "load"):
+        elif record["kind"] in MAKING:
             number = len(part.function.entries) + 1
             entry = Entry(process, record, part, number, failures, breaks)
             del waiting[key]

@@ -73,6 +73,7 @@ def _shown_once(html: str, entry: Entry, shown: dict[str, str], what: str) -> st
     return f'<p>The same {what} as <a href="#{before}">entry {before.rpartition("-e")[2]}</a>.</p>'
 
 
+_ORIGINS = {"merge": "merged from two", "load": "from a file", "share": "taken over from an equal module"}
 _NOTE_TITLES = {"skip": "Left to CPython", "limit": "Recompile limit reached", "break": "Break"}
 
 
@@ -94,7 +95,7 @@ def _entry(entry: Entry, shown: dict[str, str]) -> str:
         summary.append(counted(entry.served.total(), "hit"))
     if entry.kind != "graph":
         summary.append(entry.kind)
-    summary += [word for kind, word in (("merge", "merged from two"), ("load", "from a file")) if record["kind"] == kind]
+    summary += [word for kind, word in _ORIGINS.items() if record["kind"] == kind]
     summary += ["evicted"] if entry.evicted else []
     opened = (
         " open"

@@ -9,6 +9,7 @@ from collections import Counter
 from html import escape
 from typing import Any
 
+from tracer.metrics import MAKING
 from tracer.report.findings import Entry, Findings, Process
 
 WIDTH, LEFT, LANE, TOP = 1000, 8, 60, 26
@@ -104,7 +105,7 @@ def _marks(process: Process, axis: Axis, y: int) -> list[str]:
     marks: Counter[tuple[int, str]] = Counter()
     shown: dict[tuple[int, str], Any] = {}
     for record in process.records:
-        if record["kind"] not in ("requests", "compile", "merge", "load"):
+        if record["kind"] not in ("requests", *MAKING):
             key = round(axis.place(record["t"]) / 3) * 3, record["kind"]
             marks[key] += 1
             shown.setdefault(key, record)

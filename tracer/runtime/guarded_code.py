@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tracer.guards.manager import CheckFunctionManager
     from tracer.runtime.region_state import RegionState
+    from tracer.runtime.twins import Compile
 
 
 @dataclasses.dataclass
@@ -39,7 +40,8 @@ class GuardedCode:
     pinned: bool = False  # never evicted for lack of capacity
     direct: tuple[tuple[int, ...], types.CodeType] | None = None  # graph inputs and original code, for Entry(direct=...)
     outputs: Any = None  # the sizes of each tensor that the graph returns, of a loaded graph, whose nodes have no fake values
-    shape_facts: Any = None  # computed by upkeep from the guards
+    shape_facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # computed by upkeep from the guards; twins have one
+    compiled: Compile | None = None  # what twins know it by, if they may take it over
 
     @property
     def check_fn(self) -> Any:
@@ -59,15 +61,16 @@ def entries_of(region: _C.Region, code: types.CodeType, globals_: dict[str, Any]
 def find_entry(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> _C.Entry | None:
     """The first entry whose guards hold for these argument slots; None on a miss. A check_fn takes the closure after them, if
     any."""
+    return next((entry for entry in entries if passes(entry.guarded_code, function, args)), None)
+
+
+def passes(guarded: GuardedCode, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
+    """Whether the guards hold for these argument slots."""
     positional = (*args, function.__closure__) if function.__code__.co_freevars else args
-    for entry in entries:
-        guarded = entry.guarded_code
-        try:
-            if guarded.manager.holds(guarded.check_fn(*positional)):
-                return entry
-        except Exception:  # a value that the guards read is gone, as in an emptied cell
-            continue
-    return None
+    try:
+        return bool(guarded.manager.holds(guarded.check_fn(*positional)))
+    except Exception:  # a value that the guards read is gone, as in an emptied cell
+        return False
 
 
 def guard_failures(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> list[Any]:
@@ -132,6 +135,27 @@ def make_entry(
         direct=direct_call(guarded, cells),
     )
     return attach_guarded_code(state, entry, guarded)
+
+
+def entry_with_guards(
+    entry: _C.Entry, guarded: GuardedCode, state: RegionState, extras: tuple[types.CellType, ...] | None = None
+) -> _C.Entry:
+    """A new entry of a RegionState, with the code of another one and other guards. `extras`: in place of those of the other."""
+    cells = entry.extras if extras is None else extras
+    own = 0 if entry.code is None else len(entry.code.co_freevars) - len(cells)
+    made = _C.Entry(
+        check_fn_of_entry(state, guarded),
+        entry.code,
+        entry.globals,
+        cells,
+        tuple([types.CellType() for _ in range(own)]) or None,  # only their number is read
+        needs_hook=entry.needs_hook,
+        name=entry.name,
+        qualname=entry.qualname,
+        fetches=bool(guarded.manager.fetched),
+        direct=direct_call(guarded, cells),
+    )
+    return attach_guarded_code(state, made, guarded)
 
 
 def attach_guarded_code(state: RegionState, entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:

@@ -32,6 +32,11 @@ def short_place(code: CodeType) -> str:
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
 
+def function_place(code: CodeType) -> str:
+    """`Block.forward script.py:3`."""
+    return f"{function_name(code)} {short_place(code)}"
+
+
 # --------------------------------------------------------------------------------------------- graphs
 
 
@@ -135,7 +140,7 @@ def bytecode(heading: str, code: CodeType) -> str:
 
 def side_effects(code: CodeType, effects: Iterable[tuple[str, Iterable[UserLocation]]]) -> str:
     """What the output code replays behind the graph, each with the lines of the program that did it."""
-    lines = [f"SIDE EFFECTS: {function_name(code)} {short_place(code)}"]
+    lines = [f"SIDE EFFECTS: {function_place(code)}"]
     for words, places in effects:
         lines.append(f" - {words}")
         lines += [f"      at {place.with_code()}" for place in places]
@@ -148,7 +153,7 @@ def side_effects(code: CodeType, effects: Iterable[tuple[str, Iterable[UserLocat
 def guards_text(manager: CheckFunctionManager) -> str:
     """The guards, each with the user's line that caused it, then their kinds, then the source of `check_fn`."""
     code = manager.code
-    lines = [f"GUARDS: {function_name(code)} {short_place(code)}"]
+    lines = [f"GUARDS: {function_place(code)}"]
     described = manager.described()
     width = min(max((len(line) for line, _ in described), default=0), 90)
     lines += [_with_cause(line, guard, width) for line, guard in described]

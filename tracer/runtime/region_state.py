@@ -23,7 +23,7 @@ from tracer import _C, config, errors, metrics
 from tracer.backends.calling import Backend
 from tracer.effects.torch_state import operations_are_observed, preserve_global_state
 from tracer.metrics import counters
-from tracer.runtime import events, misses, upkeep
+from tracer.runtime import events, misses, sharing, twins, upkeep
 from tracer.runtime.entries_of_code import entries_of_code
 from tracer.runtime.frame_filter import TRACE, answer_without_tracing
 from tracer.runtime.frame_state import FrameState
@@ -75,6 +75,7 @@ class RegionState:
     capacity: int | None = None  # entries of one code object; beyond it the least recently used are evicted
     compile_timeout: float | None = None  # seconds; None: config.compile_timeout
     on_evict: Callable[[upkeep.Eviction], None] | None = None
+    is_of_module: bool = False  # it serves calls of one module, and shares with regions of modules that are like it
 
     def __post_init__(self) -> None:
         if self.compiler_fn.needs_real_inputs:
@@ -94,6 +95,8 @@ class RegionState:
         self.returning_codes = IdentityMap()  # the part of those whose result a resume function of an outer frame gets
         # (id of code, id of globals) -> dispatcher. The dispatcher keeps both alive, and the entry that calls it keeps it alive.
         self.resumes: weakref.WeakValueDictionary[tuple[int, int], _C.Dispatcher] = weakref.WeakValueDictionary()
+        self.structure: int | None = None  # of the module at its last miss, see runtime.twins
+        self.families: dict[tuple[Any, ...], twins.Family] = {}  # of the twins that it has, by what they have in common
         self.left_to_cpython = IdentityMap()  # code of resume functions that CPython runs
         self.region = _C.Region(_callback_of(self), decision_among)
         ALL_REGIONS.add(self)
@@ -113,6 +116,7 @@ class RegionState:
         self.resumes.clear()
         self.left_to_cpython.clear()
         self.explanations.clear()
+        self.families.clear()
         self.coverage = None
         self.loaded_variants = []
 
@@ -221,6 +225,12 @@ class RegionState:
         served = find_entry(existing, function, args)
         if served is not None:  # another thread has made it meanwhile
             return served
+        family = twins.family_of(self, function, args)
+        if family is not None and upkeep.has_room(self, existing):
+            taken = self._take_over(family, function, args, existing)
+            if taken is not None:
+                self._add(function, taken, existing, concurrent)
+                return taken
         dead_objects = self.frame_state(function).dead_objects
         if existing or dead_objects:
             misses.report_recompile(self, function, args, existing)
@@ -235,14 +245,36 @@ class RegionState:
             dead_objects.clear()
             told = [failure.without_data() for failure in failures]
             self.record_event("recompile", function, "\n".join(map(str, told)), reason="guards", failures=told)
+        history = self.frame_state(function).history
+        if family is not None:
+            history.learn(family.history)
         entry = self.compile_entry(function, args, concurrent)
+        if family is not None:
+            family.history.learn(history)
         if entry is not _C.SKIP:
             everywhere.add(entry)
-            if existing:
-                upkeep.retire_and_evict(self, function, entry)
-            if not concurrent:  # under the tracing lock, so that threads that wait for it find the entry
-                self.region.install(code, function.__globals__, entry)
+            if family is not None:
+                sharing.note_compile(self, family, entry, history.seen)
+            self._add(function, entry, existing, concurrent)
         return entry
+
+    def _take_over(
+        self, family: twins.Family, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]
+    ) -> _C.Entry | None:
+        """The entry for a call that a twin has compiled, not installed; None if none has."""
+        entry = sharing.take_over(self, family, function, args, existing)
+        if entry is not None:
+            state, compiled = self.frame_state(function), entry.guarded_code.compiled
+            state.dead_objects.clear()
+            state.history.repeat(compiled.seen)
+            self.record_event("share", function, f"an entry of {compiled.region} was taken over", entry=entry, args=args)
+        return entry
+
+    def _add(self, function: types.FunctionType, entry: _C.Entry, existing: list[_C.Entry], concurrent: bool) -> None:
+        if existing:
+            upkeep.retire_and_evict(self, function, entry)
+        if not concurrent:  # under the tracing lock, so that threads that wait for it find the entry
+            self.region.install(function.__code__, function.__globals__, entry)
 
     def compile_entry(self, function: types.FunctionType, args: tuple[Any, ...], concurrent: bool = False) -> Any:
         """A new entry for this call, whether or not one serves it; SKIP where CPython is always to run the code."""

@@ -35,7 +35,7 @@ from tracer.guards.manager import CheckFunctionManager
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.tensors import TensorMatch
 from tracer.runtime import events
-from tracer.runtime.guarded_code import GuardedCode, attach_guarded_code, check_fn_of_entry, direct_call, entries_of
+from tracer.runtime.guarded_code import GuardedCode, entries_of, entry_with_guards
 from tracer.runtime.tracing_lock import TRACING
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 
@@ -256,7 +256,7 @@ def merge_entries(one: _C.Entry, other: _C.Entry, region: RegionState) -> _C.Ent
     guarded = GuardedCode(
         mine.code, manager, mine.graph, mine.graph_name, record, mine.broken, direct=mine.direct, outputs=mine.outputs
     )
-    return _entry_with_guards(one, guarded, region)
+    return entry_with_guards(one, guarded, region)
 
 
 def _have_same_sizes(one: GuardedCode, other: GuardedCode) -> bool:
@@ -280,25 +280,6 @@ def _shape_record(conditions: list[Condition], of: GuardedCode, labels: dict[Any
     symbols = {_symbol_at(label, bool(symbol.is_integer)): symbol for symbol, label in places.items()}
     rewritten = [dataclasses.replace(each, expr=each.expr.xreplace(symbols)) for each in conditions]
     return ShapeRecord(tuple(rewritten), {name: label for name, label in labels.items() if name not in symbols} | places)
-
-
-def _entry_with_guards(entry: _C.Entry, guarded: GuardedCode, region: RegionState) -> _C.Entry:
-    """A new entry with the code of another one, and other guards."""
-    assert entry.code is not None
-    own = len(entry.code.co_freevars) - len(entry.extras)
-    made = _C.Entry(
-        check_fn_of_entry(region, guarded),
-        entry.code,
-        entry.globals,
-        entry.extras,
-        tuple([types.CellType() for _ in range(own)]) or None,  # only their number is read
-        needs_hook=entry.needs_hook,
-        name=entry.name,
-        qualname=entry.qualname,
-        fetches=bool(guarded.manager.fetched),
-        direct=direct_call(guarded, entry.extras),
-    )
-    return attach_guarded_code(region, made, guarded)
 
 
 def _same_code(one: _C.Entry, other: _C.Entry) -> bool:
@@ -360,10 +341,10 @@ class _ShapeFacts:
 
     @classmethod
     def of(cls, entry: _C.Entry) -> _ShapeFacts:
-        guarded = entry.guarded_code
-        if guarded.shape_facts is None:
-            guarded.shape_facts = cls._read(guarded)
-        found: _ShapeFacts = guarded.shape_facts
+        known = entry.guarded_code.shape_facts
+        if "facts" not in known:
+            known["facts"] = cls._read(entry.guarded_code)
+        found: _ShapeFacts = known["facts"]
         return found
 
     @classmethod

@@ -36,10 +36,6 @@ from tracer.whole_files import write_whole
 
 FORMAT = 4
 MAGIC = b"shapetracer entries\n"
-_WITHOUT_EFFECT_ON_TRACES = frozenset({  # settings
-    "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
-    "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
-})  # fmt: skip
 log = logging.getLogger("tracer")
 
 
@@ -214,11 +210,10 @@ def _parse_header(line: bytes) -> dict[str, Any] | None:
 
 
 def _header(target: Target) -> dict[str, Any]:
-    settings = {name: value for name, value in config.snapshot().items() if name not in _WITHOUT_EFFECT_ON_TRACES}
     return {
         "format": FORMAT,
         "versions": _versions(),
-        "settings": settings,
+        "settings": config.of_traces(),
         "backend": target.state.compiler_fn.name,
         "function": name_with_place(target.function),
         "code": digest(target.function.__code__),
