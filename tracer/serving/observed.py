@@ -214,30 +214,32 @@ class _Kind:
             dims.setdefault(path, {})[dim] = named.text[column]
         strides = {path: self._strides(path) for path in self.calls[0].strides if not self._lies_as_the_first(path)}
         steps = named.add([column for of in strides.values() for column in of if len(set(column)) > 1])
+        apart = {text: name for path, of in strides.items() for name, text in self._apart(path, of, named, steps)}
         bounds: dict[str, Any] = {
             name: sizes.get(name) or self._range_of(column, given, sizes) for name, column in named.bases.items()
         }
         for name in steps - sizes.keys():
-            bounds[name] = *bounds[name], _multiple(named.bases[name], strides.values())
+            low, high = bounds[name]
+            bounds[name] = 0 if name in apart.values() else low, high, _multiple(named.bases[name], strides.values())
         texts = {path_text(path): dims.get(path, {}) for path in dict.fromkeys([*dims, *strides])}
         said = {path_text(path): [named.said(column) for column in of] for path, of in strides.items()}
-        apart = [text for path, of in strides.items() for text in self._apart(path, of, named, steps)]
-        spec = ShapeSpec(texts, list(dict.fromkeys(apart)), strided=said, modes=self.mode, **bounds)
+        spec = ShapeSpec(texts, list(apart), strided=said, modes=self.mode, **bounds)
         return Variant(self.args, self.kwargs, spec, self.name)
 
     def _strides(self, path: Path) -> list[Sizes]:
         """For each dim of a tensor, its stride in each call."""
         return list(zip(*[call.strides[path] for call in self.calls]))
 
-    def _apart(self, path: Path, strides: Sequence[Sizes], named: _Named, steps: Collection[str]) -> Iterator[str]:
-        """`R >= 8*min(N, 7)`: that a step which varies goes beyond all of the next inner dim, where it does in all calls."""
+    def _apart(self, path: Path, strides: Sequence[Sizes], named: _Named, steps: Collection[str]) -> Iterator[tuple[str, str]]:
+        """R and `R >= 8*min(N, 7)`: that a step which varies goes beyond all of the next inner dim, where it does in all calls. That
+        is its least value, too: calls of this kind may come with smaller sizes than `run` had for it."""
         sizes = list(zip(*[call.sizes[path] for call in self.calls]))
         order = sorted(range(len(strides)), key=lambda dim: (strides[dim], -dim))
         for inner, outer in itertools.pairwise(order):
             extents = [size * stride for size, stride in zip(sizes[inner], strides[inner])]
             name = named.said(strides[outer])
             if name in steps and all(map(operator.ge, strides[outer], extents)):
-                yield f"{name} >= ({named.said(sizes[inner])})*({named.said(strides[inner])})"
+                yield name, f"{name} >= ({named.said(sizes[inner])})*({named.said(strides[inner])})"
 
     def _range_of(self, column: Sizes, given: Mapping[str, Sizes], sizes: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
         """The least and the greatest that a size will be. A cache grows in the same steps from each length of prompt, also from
@@ -286,8 +288,8 @@ class _Named:
         return column[0] if len(set(column)) == 1 else self.text[column]
 
     def add(self, columns: Iterable[Sizes]) -> set[str]:
-        """Names sizes, or strides. Those that are what `run` was given have its names; others follow what is named already, or one
-        another, or have new names, which are returned."""
+        """Names sizes, or strides. Those that are what `run` was given have its names; others follow one that is named already or
+        have new names. The names that are new here are returned."""
         by_values = {column: name for name, column in reversed(self.given.items())}
         taken = {*self.given, *self.bases}
         fresh = (name for number in itertools.count() if (name := f"N{number or ''}") not in taken)
