@@ -1,20 +1,31 @@
-"""`python -m tests.fuzz`: programs by their seeds.
+"""Programs by their seeds.
 
-0:1000          runs them, prints the first difference of each that has one
-show 7          prints one program and what became of it
-shrink 7 8      the shortest programs that show the same difference
-report 0:20000  runs them, one process for each processor, and leaves tests/results/fuzz.md; `report 0:20000 1` takes one
+  python -m tests.fuzz 0:1000          runs them, prints the first difference of each that has one
+  python -m tests.fuzz show 7          prints one program and what became of it
+  python -m tests.fuzz shrink 7 8      the shortest programs that show the same difference
+  python -m tests.fuzz report 0:20000  runs them, a process on each processor, and leaves tests/results/fuzz.md;
+                                       `report 0:20000 1` takes one
+
+With --backend NAME (`eager`, `aot_eager`, `inductor`) they are programs of tensors, compiled by that backend. A difference that
+torch.compile shows with the same backend is called "shared". `--backend inductor --minutes 30` runs programs for that long,
+from a seed that nobody has tried.
 """
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import json
+import random
 import resource
 import sys
 import time
+from collections.abc import Callable, Iterable
+from itertools import count
 
+from tests.fuzz import programs, tensor_programs
 from tests.fuzz.campaign import sample, write
-from tests.fuzz.programs import PRELUDE, Program, generate
+from tests.fuzz.programs import Program
 from tests.fuzz.running import run
 from tests.fuzz.shrinking import shrunk
 
@@ -22,24 +33,38 @@ _MOST_MEMORY = 8 << 30
 
 
 def main(args: list[str]) -> None:
-    if args[:1] != ["report"]:  # whose processes limit themselves
+    parser = argparse.ArgumentParser("tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", metavar="SEEDS | show SEED | shrink SEED ... | report SEEDS [PROCESSES]")
+    parser.add_argument("--backend", choices=["eager", "aot_eager", "inductor"])
+    parser.add_argument("--minutes", type=float)
+    found = parser.parse_args(args)
+    if found.words[:1] != ["report"]:  # whose processes limit themselves
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    match args:
+    generate = _generator(found.backend)
+    match found.words:
         case ["show", seed]:
             program = generate(int(seed))
             verdict = run(program)
-            print(program.source[len(PRELUDE) :], verdict, verdict.difference, sep="\n")
+            print(program.body, verdict, verdict.difference, sep="\n")
         case ["shrink", *seeds]:
             for seed in seeds:
-                _shrink(int(seed))
+                _shrink(generate(int(seed)))
         case ["chunk", first, last]:
             print(json.dumps(sample(range(int(first), int(last))).as_json()))
         case ["report", seeds, *processes]:
             print("\n".join(write(_seeds(seeds), *map(int, processes)).shortfalls()))
         case [seeds]:
-            _run(_seeds(seeds))
+            _run(map(generate, _seeds(seeds)), found.minutes)
+        case [] if found.minutes is not None:
+            _run(map(generate, count(random.SystemRandom().randrange(1 << 40))), found.minutes)
         case _:
-            print(__doc__)
+            parser.print_help()
+
+
+def _generator(backend: str | None) -> Callable[[int], Program]:
+    if backend is None:
+        return programs.generate
+    return lambda seed: dataclasses.replace(tensor_programs.generate(seed), backend=backend)
 
 
 def _seeds(text: str) -> range:
@@ -47,32 +72,37 @@ def _seeds(text: str) -> range:
     return range(first, last)
 
 
-def _shrink(seed: int) -> None:
-    program = generate(seed)
+def _shrink(program: Program) -> None:
     first = run(program)
     if first.kind is None:
-        print(seed, "has no difference")
+        print(program.seed, "has no difference")
         return
 
     def fails(candidate: Program) -> bool:
         verdict = run(candidate)
-        return verdict.kind == first.kind and verdict.raised <= first.raised
+        return (verdict.kind, verdict.shared) == (first.kind, first.shared) and verdict.raised <= first.raised
 
     short = shrunk(program, fails)
-    print(f"# seed {seed}, {program.calls} calls, dynamic={program.dynamic}, gradients={program.gradients}")
+    print(f"# seed {program.seed}, {program.calls} calls, dynamic={program.dynamic}, gradients={program.gradients}")
     print(short.source, first.kind, run(short).difference, sep="\n", flush=True)
 
 
-def _run(seeds: range) -> None:
-    started, failed, graphs, broken = time.time(), 0, 0, 0
-    for seed in seeds:
-        verdict = run(generate(seed))
+def _run(found: Iterable[Program], minutes: float | None) -> None:
+    started, ran, failed, shared, graphs, broken = time.time(), 0, 0, 0, 0, 0
+    for program in found:
+        if minutes is not None and time.time() - started > 60 * minutes:
+            break
+        verdict = run(program)
+        ran += 1
         graphs += verdict.graphs > 0
         broken += bool(verdict.breaks)
         if verdict.kind is not None:
             failed += 1
-            print(seed, verdict.kind, "\n".join(verdict.difference.splitlines()[-4:])[:600], flush=True)
-    print(f"{len(seeds)} programs, {failed} differ, {graphs} with a graph, {broken} with a break, {time.time() - started:.0f} s")
+            shared += verdict.shared
+            alike = " (shared)" if verdict.shared else ""
+            print(f"{program.seed} {verdict.kind}{alike}", "\n".join(verdict.difference.splitlines()[-6:])[:900], flush=True)
+    took = f"{time.time() - started:.0f} s"
+    print(f"{ran} programs, {failed} differ, {shared} of them shared, {graphs} with a graph, {broken} with a break, {took}")
 
 
 if __name__ == "__main__":

@@ -142,6 +142,13 @@ class Program:
     calls: int
     dynamic: bool | None
     gradients: bool
+    prelude: str = ""  # what the source begins with, as that of all others
+    backend: str | None = None  # by default graphs run as they are
+
+    @property
+    def body(self) -> str:
+        """The source without what all programs share."""
+        return self.source.removeprefix(self.prelude)
 
 
 def generate(seed: int) -> Program:
@@ -163,7 +170,7 @@ def _attempt(seed: int, w: Writer) -> Program:
     _main(w, gradients)
     arguments = _arguments(w, calls, gradients)
     main = w.finished(0 if w.chance(0.25) else w.rng.choice([1, 1, 1, 2]))
-    return Program(seed, PRELUDE + main + arguments, w.used, calls, dynamic, gradients)
+    return Program(seed, PRELUDE + main + arguments, w.used, calls, dynamic, gradients, PRELUDE)
 
 
 def _main(w: Writer, gradients: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import inspect
 import io
@@ -23,14 +24,14 @@ import torch
 
 import tracer
 from tests.fuzz import FILE
-from tests.fuzz.observing import Observation
+from tests.fuzz.observing import Nearly, Observation
 from tests.fuzz.programs import Program
 from tracer import config
 from tracer.errors import TracerError
 
 _MODULE = "generated"
 _FOREVER = 100
-_MOST_SECONDS = 30
+_MOST_SECONDS = 30  # of a processor; compilers get ten times as much
 
 
 @dataclasses.dataclass
@@ -44,6 +45,7 @@ class Verdict:
     breaks: Counter[str] = dataclasses.field(default_factory=Counter)
     left: Counter[str] = dataclasses.field(default_factory=Counter)  # why frames ran in CPython
     raised: int = 0  # calls that ended in an exception
+    shared: bool = False  # torch.compile with the same backend differs too
 
 
 class Different(BaseException):
@@ -57,7 +59,8 @@ class Different(BaseException):
 class Side:
     """The program in a module of its own."""
 
-    def __init__(self, source: str, wrap: Callable[[Any], Any]) -> None:
+    def __init__(self, source: str, wrap: Callable[[Any], Any], exact: bool = True) -> None:
+        self.exact = exact
         self.module = types.ModuleType(_MODULE)
         self.names = self.module.__dict__
         with _entered(self.module):
@@ -66,9 +69,9 @@ class Side:
         self.random = random.Random(5).getstate()
         self.torch_random = torch.Generator().manual_seed(9).get_state()
 
-    def call(self, number: int, gradients: bool) -> list[str]:
+    def call(self, number: int, gradients: bool) -> list[str | Nearly]:
         """The lines that say what the call left behind."""
-        seen, out = Observation(), io.StringIO()
+        seen, out = Observation(self.exact), io.StringIO()
         with _entered(self.module):
             torch.manual_seed(number)
             args, kwargs = self.names["arguments"](number)
@@ -98,9 +101,9 @@ class Side:
         seen.random_state()
         return seen.lines
 
-    def drained(self) -> list[str]:
+    def drained(self) -> list[str | Nearly]:
         """What is left in the iterators and functions that the program kept: the last thing looked at."""
-        seen = Observation()
+        seen = Observation(self.exact)
         with _entered(self.module), contextlib.redirect_stdout(io.StringIO()):
             for index, kept in enumerate(self.names["KEPT"]):
                 if isinstance(kept, Iterator):
@@ -166,22 +169,31 @@ def run(program: Program) -> Verdict:
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message="shapetracer failed")
         try:
-            with _limited():
+            with _limited(_MOST_SECONDS * (1 if program.backend is None else 10)), _drawn_as_in_eager(program.backend):
                 _compare_calls(program, verdict)
         except Different as different:
             verdict.kind, verdict.difference = different.kind, str(different)
     return verdict
 
 
+def _drawn_as_in_eager(backend: str | None) -> contextlib.AbstractContextManager[Any]:
+    """Inductor has random numbers of its own otherwise."""
+    if backend != "inductor":
+        return contextlib.nullcontext()
+    import torch._inductor.config as inductor  # takes a second
+
+    return inductor.patch(fallback_random=True)
+
+
 @contextlib.contextmanager
-def _limited() -> Iterator[None]:
+def _limited(seconds: int) -> Iterator[None]:
     """A program that takes too long is a failure, not the end of all."""
 
     def stop(number: int, frame: Any) -> None:
-        raise Different("slow", f"not done after {_MOST_SECONDS} s")
+        raise Different("slow", f"not done after {seconds} s")
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, _MOST_SECONDS)  # of the processor: others may use it too
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # of the processor: others may use it too
     try:
         yield
     finally:
@@ -190,20 +202,39 @@ def _limited() -> Iterator[None]:
 
 
 def _compare_calls(program: Program, verdict: Verdict) -> None:
-    plain = Side(program.source, lambda main: main)
+    exact = program.backend != "inductor"
+    plain = Side(program.source, lambda main: main, exact)
     expected = [plain.call(number, program.gradients) for number in range(program.calls)]
     expected.append(plain.drained())
-    verdict.raised = sum(any(line.startswith("error") for line in lines) for lines in expected)
-    traced = Side(program.source, lambda main: _traced(main, program, verdict))
+    verdict.raised = sum(any(str(line).startswith("error") for line in lines) for lines in expected)
+    traced = Side(program.source, lambda main: _traced(main, program, verdict), exact)
+    try:
+        _compare_to(expected, traced, program)
+    except Different:
+        verdict.shared = program.backend is not None and _differs_under_torch_compile(expected, program)
+        raise
+    if gc.get_threshold()[0] == 0:
+        gc.collect()
+
+
+def _compare_to(expected: list[list[str | Nearly]], side: Side, program: Program) -> None:
     for number, lines in enumerate(expected):
         at_end = number == program.calls
         try:
-            seen = traced.drained() if at_end else traced.call(number, program.gradients)
+            seen = side.drained() if at_end else side.call(number, program.gradients)
         except Exception as error:
             raise Different("crash", f"call {number}: {_described(error)}") from error
         _compare(number, lines, seen)
-    if gc.get_threshold()[0] == 0:
-        gc.collect()
+
+
+def _differs_under_torch_compile(expected: list[list[str | Nearly]], program: Program) -> bool:
+    torch.compiler.reset()
+    compile_it = functools.partial(torch.compile, backend=program.backend, dynamic=program.dynamic)
+    try:
+        _compare_to(expected, Side(program.source, compile_it, program.backend != "inductor"), program)
+    except Different:
+        return True
+    return False
 
 
 def _described(error: BaseException) -> str:
@@ -211,18 +242,16 @@ def _described(error: BaseException) -> str:
 
 
 def _traced(main: Any, program: Program, verdict: Verdict) -> Any:
-    def backend(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    def note_graph(gm: torch.fx.GraphModule, inputs: list[Any]) -> None:
         verdict.graphs += 1
         verdict.operations += sum(node.op.startswith("call") for node in gm.graph.nodes)
-        return gm.forward
 
     def note_break(reason: Any) -> None:
         verdict.breaks[reason.id] += 1
 
-    hooks = {"on_break": note_break}
-    compiled = tracer.api.callables.compiled(
-        main, tracer.api.settings.Settings(backend=backend, dynamic=program.dynamic, hooks=hooks)
-    )
+    hooks = {"on_break": note_break, "on_graph": note_graph}
+    settings = tracer.api.settings.Settings(backend=program.backend or "eager", dynamic=program.dynamic, hooks=hooks)
+    compiled = tracer.api.callables.compiled(main, settings)
     _watch(tracer.region_of(compiled), main.__globals__, verdict)
     return compiled
 
@@ -257,12 +286,21 @@ def _state(names: dict[str, Any], args: tuple[Any, ...]) -> list[str]:
     seen.see("slots", list(args))
     seen.namespace("", names)
     seen.random_state()
-    return seen.lines
+    return [str(line) for line in seen.lines]
 
 
-def _compare(number: int, expected: list[str], seen: list[str]) -> None:
+def _compare(number: int, expected: list[str | Nearly], seen: list[str | Nearly]) -> None:
     for index, (left, right) in enumerate(itertools.zip_longest(expected, seen, fillvalue="nothing more")):
         if left != right:
-            kind = "traceback" if ": raised at" in left else left.split(":")[0].split("[")[0].split(".")[0].split(" ")[0]
+            text = str(left)
+            kind = "traceback" if ": raised at" in text else text.split(":")[0].split("[")[0].split(".")[0].split(" ")[0]
             at = f"{seen[index - 1]}\n    " if index else ""
-            raise Different(kind, f"call {number}:\n    {at}expected {left}\n    but saw  {right}")
+            raised = "".join(
+                f"\n    {side} {line}" for side, lines in (("plain", expected), ("traced", seen)) for line in _error(lines)
+            )
+            raise Different(kind, f"call {number}:\n    {at}expected {left}\n    but saw  {right}{raised}")
+
+
+def _error(lines: list[str | Nearly]) -> list[str]:
+    """The class and the text of the exception that ended a call."""
+    return [text[:500] for text in map(str, lines) if text.startswith("error: ")][1:3]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.fuzz import campaign
+from tests.fuzz import campaign, tensor_programs
 from tests.fuzz.campaign import RESULT, Statistics, sample, write
 from tests.fuzz.grammar import FEATURES
+from tests.fuzz.observing import Observation
 from tests.fuzz.programs import Program, generate
 from tests.fuzz.running import run
 from tests.fuzz.shrinking import shrunk
@@ -97,3 +100,77 @@ def test_twenty_thousand_programs_leave_the_same_behind() -> None:
     found = write(_MANY)
     assert not found.shortfalls(), "\n".join(found.shortfalls()[:20])
     assert RESULT.exists()
+
+
+# -- with compilers ----------------------------------------------------------------------------------------------
+
+
+def differences(backend: str, seeds: range) -> list[str]:
+    """Of programs of tensors from eager, where torch.compile agrees with eager."""
+    found = []
+    for seed in seeds:
+        verdict = run(dataclasses.replace(tensor_programs.generate(seed), backend=backend))
+        if verdict.kind is not None and not verdict.shared:
+            found.append(f"seed {seed} differs in {verdict.kind}:\n{verdict.difference}")
+    return found
+
+
+def test_programs_of_tensors_compile_and_are_those_of_their_seed() -> None:
+    for seed in range(300):
+        program = tensor_programs.generate(seed)
+        compile(program.source, "generated", "exec")
+        assert program == tensor_programs.generate(seed)
+
+
+def test_programs_of_tensors_do_under_a_compiler_what_they_do_in_eager() -> None:
+    assert not differences("aot_eager", range(4))
+
+
+_WRONG_UNDER_COMPILERS = """
+import torch, tracer
+
+KEPT, LOG = [], []
+
+
+def main(x):
+    return "result", x * (FACTOR if COMPILING else 1.0)
+
+
+def arguments(call):
+    return (torch.ones(2),), {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("compiling", "factor", "backend", "kind", "shared"),
+    [
+        ("tracer.is_compiling()", "1.00001", "aot_eager", "result", False),
+        ("torch.compiler.is_compiling()", "1.01", "aot_eager", "result", True),
+        pytest.param("tracer.is_compiling()", "1.00001", "inductor", None, False, marks=pytest.mark.full),
+    ],
+)
+def test_a_difference_is_told_from_rounding_and_from_one_of_torch_compile(
+    compiling: str, factor: str, backend: str, kind: str | None, shared: bool
+) -> None:
+    source = _WRONG_UNDER_COMPILERS.replace("COMPILING", compiling).replace("FACTOR", factor)
+    found = run(Program(0, source, Counter(), calls=1, dynamic=None, gradients=False, backend=backend))
+    assert (found.kind, found.shared) == (kind, shared)
+
+
+def test_values_that_are_nearly_equal_are_equal_where_compilers_round() -> None:
+    def seen(value: torch.Tensor) -> list[object]:
+        observation = Observation(exact=False)
+        observation.see("x", value)
+        return [line for line in observation.lines if "memory of" not in str(line)]
+
+    x = torch.randn(3)
+    assert seen(x) == seen(x * 1.00001) != seen(x * 1.01)
+    assert seen(x) != seen(x.double()) and seen(torch.tensor([2])) != seen(torch.tensor([3]))
+    assert seen(torch.tensor([float("nan")])) == seen(torch.tensor([float("nan")]))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3 * 3600)
+@pytest.mark.parametrize(("backend", "seeds"), [("aot_eager", range(400)), ("inductor", range(40))])
+def test_many_programs_of_tensors_differ_only_where_torch_compile_differs_too(backend: str, seeds: range) -> None:
+    assert not differences(backend, seeds)
