@@ -63,8 +63,8 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
     guarded: GuardedCode = entry.guarded_code
     if guarded.broken:
         raise Refused(
-            "the graph breaks: what is behind the break is traced anew in each process. To save what is before and behind it, make "
-            "these functions of their own, and compile each"
+            "the graph breaks: what is behind the break is traced anew in each process. To save what is before and behind it, "
+            "make these functions of their own, and compile each"
         )
     if not target.state.compiler_fn.runs_as_written:
         raise Refused(f"what the backend {target.state.compiler_fn.name!r} makes of a graph is not saved; only eager's is")

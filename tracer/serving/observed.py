@@ -231,8 +231,8 @@ class _Kind:
         return list(zip(*[call.strides[path] for call in self.calls]))
 
     def _apart(self, path: Path, strides: Sequence[Sizes], named: _Named, steps: Collection[str]) -> Iterator[tuple[str, str]]:
-        """R and `R >= 8*min(N, 7)`: that a step which varies goes beyond all of the next inner dim, where it does in all calls. That
-        is its least value, too: calls of this kind may come with smaller sizes than `run` had for it."""
+        """R and `R >= 8*min(N, 7)`: that a step which varies goes beyond all of the next inner dim, where it does in all calls.
+        That is its least value, too: calls of this kind may come with smaller sizes than `run` had for it."""
         sizes = list(zip(*[call.sizes[path] for call in self.calls]))
         order = sorted(range(len(strides)), key=lambda dim: (strides[dim], -dim))
         for inner, outer in itertools.pairwise(order):
