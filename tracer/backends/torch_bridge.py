@@ -31,6 +31,7 @@ from shapes.symbols import Kind, Symbol
 from tracer import config
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.inference import is_about_inference
+from tracer.backends.kept_operations import keep_operations
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
@@ -143,10 +144,12 @@ def _compile_bridged(
     with_views = take_out_views(graph)
     mark_written_views(graph)
     keep_for_gradients(graph)
+    kept = keep_operations(graph)
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
     write_results_of_functional_operators(graph)
-    return corrected(with_views(computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs)))))
+    compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
+    return corrected(with_views(kept(computed(checked(compiled)))))
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:

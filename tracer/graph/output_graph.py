@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
 
 EXAMPLE = "example_value"
+MUST_RUN = "must_run"  # in the `meta` of a node: it does more than compute its result, so it runs even if that is not used
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
@@ -108,6 +109,7 @@ class OutputGraph:
         self._written: frozenset[int] = frozenset()  # storages that the nodes recorded so far write to
         self._kept: set[Source] = set()  # inputs that the graph writes to without naming them
         self._failing = 0  # how many operators so far may fail
+        self._draws = 0  # how many operators so far have drawn random numbers
         self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
         self.modules_of_wrappers: set[str] = set()  # modules of classes whose `__torch_dispatch__` was traced
         self.traces_wrapper = False  # while a `__torch_dispatch__` is traced
@@ -291,8 +293,10 @@ class OutputGraph:
     def create_node(
         self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], example: Any, pure: bool = False
     ) -> fx.Node:
+        must_run = False
         if not pure:
             self.refuse_on_trial()
+            must_run = self._does_more_than_compute()
             self._refuse_to_fail()
         recorder = self.recorder
         recorder.check_time()
@@ -308,6 +312,8 @@ class OutputGraph:
         modules = recorder.module_stack()
         if modules:
             node.meta["nn_module_stack"] = modules
+        if must_run:
+            node.meta[MUST_RUN] = True
         if pure:
             node.meta["pure"] = True
         elif self.memory is not None:
@@ -319,6 +325,12 @@ class OutputGraph:
         if not self.runs_as_written:
             for wrapper in wrappers_in(map_arg(arguments, example_of)):
                 unsupported("tensor-subclass", cls=wrapper.wrapper.__qualname__, source=f"{_target_name(target)}, to be compiled")
+
+    def _does_more_than_compute(self) -> bool:
+        """Whether an operator that ran on fakes since the last node was made drew random numbers, or may fail in the graph."""
+        mode = self.world.fake_mode
+        drew, self._draws = mode.draws > self._draws, mode.draws
+        return drew or mode.failing > self._failing
 
     def _refuse_to_fail(self) -> None:
         """Breaks the graph between a write to an input with a history and an operation that may fail. After a failure, inputs

@@ -66,7 +66,7 @@ class FakeMode(FakeTensorMode):
             self._note_effects(facts, args, kwargs)
         if not facts.by_metadata:
             self.repeatable = False
-        if (refusable or may_fail) and (self.written_storages or not self.met_failing):
+        if refusable or may_fail:
             self.note_may_fail()
         return self.run_operator(func, types, args, kwargs)
 

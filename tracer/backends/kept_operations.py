@@ -1,0 +1,78 @@
+"""Keeps operations whose results are not used, but which do more than compute them: they draw random numbers, or may raise.
+
+torch's compilers drop what no result of the graph needs. A program that draws a number and does not use it, or indexes out of
+range and does not look at the result, would then end in another state than the graph as it is written.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from tracer.backends.views import tensors_of
+from tracer.graph.fakes.fake_tensors import storage_of
+from tracer.graph.output_graph import EXAMPLE, MUST_RUN
+
+Compiled = Callable[..., Any]
+
+
+def keep_operations(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
+    """Makes a graph return also the results of such operations. The result wraps the compiled graph: it removes them again."""
+    output = graph.output_node()
+    returned: Any = output.args[0]
+    marked = [node for node in graph.nodes if MUST_RUN in node.meta]
+    if not marked or not isinstance(returned, (list, tuple)):
+        return lambda compiled: compiled
+    needed = _needed_for([node for node in pytree.tree_leaves(returned) if isinstance(node, fx.Node)])
+    known = {
+        storage_of(tensor) for node in graph.nodes if node in needed or node.op == "placeholder" for tensor in tensors_of(node)
+    }
+    values = [_value(graph, node) for node in marked if node not in needed and not _writes_to(node, known)]
+    extra = [value for value in values if value is not None]
+    if not extra:
+        return lambda compiled: compiled
+    output.args = ((*returned, *extra),)
+
+    def around(compiled: Compiled) -> Compiled:
+        return lambda *args: list(compiled(*args))[: len(returned)]
+
+    return around
+
+
+def _needed_for(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    """These nodes, and all that their values are computed from."""
+    found, waiting = set(), list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
+
+
+def _writes_to(node: fx.Node, storages: set[Any]) -> bool:
+    """Whether the result of an operation lies in memory that is needed anyway: then it is written in place."""
+    return any(storage_of(tensor) in storages for tensor in tensors_of(node))
+
+
+def _value(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
+    """A tensor among the results of the operation, without its history; None if there is none."""
+    example = node.meta[EXAMPLE]
+    with graph.inserting_after(node):
+        if isinstance(example, (list, tuple)):
+            place = next((i for i, each in enumerate(example) if isinstance(each, torch.Tensor)), None)
+            if place is None:
+                return None
+            node = graph.call_function(operator.getitem, (node, place))
+            node.meta[EXAMPLE] = example = example[place]
+        if not isinstance(example, torch.Tensor):
+            return None
+    with graph.inserting_after(node):
+        value = graph.call_method("detach", (node,))
+    value.meta[EXAMPLE] = example.detach()
+    return value
