@@ -39,17 +39,17 @@ class Variable:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
-            raise ValueError(f"{self.name!r} is no name for a size: it has to be an identifier")
+            raise ValueError(f"{self.name!r} cannot be the name of a size: it has to be a Python identifier")
         for field in ("min", "max", "multiple_of"):
             value = getattr(self, field)
             if value is None and field == "max":
                 continue
             if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"{field} of {self.name} is an int, not {value!r}")
+                raise TypeError(f"{field} of {self.name} must be an int, not {value!r}")
             if not (1 if field == "multiple_of" else -LARGEST_SIZE) <= value <= LARGEST_SIZE:
-                raise ValueError(f"{field} of {self.name} is {value}, which is no size")
+                raise ValueError(f"{field} of {self.name} is {value}, which is outside the range of sizes")
         if self.smallest > self.largest:
-            raise ValueError(f"no size is left for {self.name}: {self}")
+            raise ValueError(f"no size satisfies what is declared of {self.name}: {self}")
 
     @property
     def symbol(self) -> Any:
@@ -105,15 +105,16 @@ class Domain:
         known = {each.symbol for each in self.variables}
         for expr in (*self.places.values(), *self.relations):
             for symbol in sorted(expr.free_symbols - known, key=str):
-                raise ValueError(f"{symbol} in {show(expr)} is no declared size; declared are {', '.join(map(str, known))}")
+                raise ValueError(f"{symbol} in {show(expr)} is not a declared size; declared are {', '.join(map(str, known))}")
         for each in self.variables:
             home = self.own_place(each)
             if home is None:
                 raise ValueError(
-                    f"{each.name} stands nowhere alone: a size that others are computed from has to be a dim of an input itself"
+                    f"{each.name} is only used in expressions: some dim of an input has to be {each.name} itself, "
+                    f"so that its value can be read"
                 )
             if each.min < 0 and home not in self.ints:
-                raise ValueError(f"min of {each.name} is {each.min}, which is no size")
+                raise ValueError(f"min of {each.name} is {each.min}, but {each.name} is the size of a dim")
 
     def own_place(self, each: Variable) -> str | None:
         """The first place whose value is this variable, if possible one of a size; None if there is none."""

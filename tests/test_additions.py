@@ -135,8 +135,8 @@ def do_new_things(tx, inst):
         "assert 'DO_NEW_THINGS' in OPCODES.names((3, 12)) - OPCODES.names((3, 11))",
     ),
     "reason for a break": Addition(
-        "tracer/graph_breaks/catalogue.py",
-        'register("added-reason", "Added ({value})", "Why.", "what to try.", topic=_DATA)\n',
+        "tracer/graph_breaks/catalogue/data.py",
+        'register("added-reason", "Added ({value})", "Why.", "what to try.", topic=TOPIC)\n',
         "from tracer import exc, graph_breaks\n"
         "try:\n    graph_breaks.unsupported('added-reason', value=1)\n"
         "except exc.Unsupported as error:\n    assert 'Added (1)' in str(error)\n"

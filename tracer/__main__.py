@@ -5,16 +5,21 @@ contracts.
 serves it instead.
 
 `python -m tracer dashboard`: prints a dashboard for Grafana.
+
+`python -m tracer check-backend NAME`: runs programs with a backend (a name, or module:function) beside eager. Exit status: 0
+where it keeps what docs/backends.md asks for, 1 where it does not, 3 where there is no such backend.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib import resources
 
-from tracer.exc import UserError
+from tracer.api.conformance import check_backend
+from tracer.exc import TracerError
 from tracer.report.live import PORT, serve
 from tracer.report.page import write
 from tracer.serving.contract import Contract, difference
@@ -46,10 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "dashboard", help="a dashboard for Grafana of what tracer.report_to_prometheus exports, as JSON"
     )
     dashboard.set_defaults(run=_dashboard)
+    conformance = commands.add_parser("check-backend", help="whether a backend keeps what docs/backends.md asks for")
+    conformance.add_argument("backend", help="a name that backend= takes, or module:function")
+    conformance.set_defaults(run=_check_backend)
     names = parser.parse_args(arguments)
     try:
         return int(names.run(names))
-    except (UserError, OSError) as error:
+    except (TracerError, OSError) as error:
         print(error, file=sys.stderr)
         return 3
 
@@ -64,6 +72,16 @@ def _contract_diff(names: argparse.Namespace) -> int:
 def _dashboard(names: argparse.Namespace) -> int:
     print(resources.files("tracer.report.exporters").joinpath("grafana.json").read_text(encoding="utf-8"), end="")
     return 0
+
+
+def _check_backend(names: argparse.Namespace) -> int:
+    all_kept = True
+    for finding in check_backend(names.backend):
+        print(f"{'kept' if finding.kept else 'LOST'}  {finding.check.name}: {finding.check.keeps}", flush=True)
+        if not finding.kept:
+            print(textwrap.indent(finding.difference, "      "), flush=True)
+            all_kept = False
+    return 0 if all_kept else 1
 
 
 def _report(names: argparse.Namespace) -> int:

@@ -319,7 +319,7 @@ static PyMemberDef entry_members[] = {
     {"check_fn", T_OBJECT_EX, offsetof(Entry, check_fn), READONLY, "Called with the argument slots; True is a hit."},
     {"code", T_OBJECT, offsetof(Entry, code), READONLY, "The code to run, or None: the original."},
     {"globals", T_OBJECT_EX, offsetof(Entry, globals), READONLY, NULL},
-    {"extras", T_OBJECT_EX, offsetof(Entry, extras), READONLY, "Cells behind those of the calling function."},
+    {"extras", T_OBJECT_EX, offsetof(Entry, extras), READONLY, "Cells after those of the calling function."},
     {"name", T_OBJECT_EX, offsetof(Entry, name), READONLY, NULL},
     {"qualname", T_OBJECT_EX, offsetof(Entry, qualname), READONLY, NULL},
     {"needs_hook", T_BOOL, offsetof(Entry, needs_hook), READONLY, "Whether callees are offered to the region."},

@@ -13,7 +13,7 @@ typedef struct {
     PyObject *check_fn;
     PyCodeObject *code; /* NULL: run the original */
     PyObject *globals;
-    PyObject *extras; /* tuple of cells, behind the calling function's own */
+    PyObject *extras; /* tuple of cells, after the calling function's own */
     PyObject *name;
     PyObject *qualname;
     PyObject *function; /* NULL, or made of `code` for the closure below */
@@ -26,7 +26,7 @@ typedef struct {
     Latencies *latencies; /* NULL unless its runs are timed */
     uint64_t stamp;       /* when it was installed or held last, of a clock that all entries share */
     char needs_hook;
-    char fetches; /* check_fn hands out a tuple, which the code takes behind its arguments */
+    char fetches; /* check_fn hands out a tuple, which the code takes after its arguments */
     char valid;
 } Entry;
 

@@ -95,7 +95,7 @@ class Model(nn.Module):
     def forward(
         self, tokens: Tensor, positions: Tensor, slots: Tensor, starts: Tensor, lengths: Tensor, tables: Tensor
     ) -> Tensor:
-        """The logits behind the last token of each request, (R, vocabulary)."""
+        """The logits after the last token of each request, (R, vocabulary)."""
         x = self.tokens(tokens) + self.positions(positions)
         for layer in self.layers:
             x = layer(x, slots, starts, lengths, tables)
@@ -168,7 +168,7 @@ class Scheduler:
         return self._missing(request, count) <= len(self.free)
 
     def _reserve(self, request: Request, count: int) -> bool:
-        """Takes the blocks that a request needs, if need be from those behind it; False if it was evicted itself."""
+        """Takes the blocks that a request needs, if need be from those that came later; False if it was evicted itself."""
         while not self._has_room(request, count):
             last = self.running[-1]
             self.evict(last)

@@ -2,7 +2,8 @@
 
 A condition such as `u0 <= s1`, where `u0` depends on data and lies in `0 <= u0 <= s0`, holds for some data and not for others.
 With `s0 <= s1` it holds for all. An assumption is a relation of at most three sizes; it has to hold in the call at hand. Weakest
-means: every other template that decides the condition implies it.
+means: every other template that decides the condition implies it. If two assumptions decide it and neither implies the other,
+there is no weakest one.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ LARGEST = 1 << 62
 
 
 class Assumption(NamedTuple):
-    """`condition` is over the sizes; under it, what was asked is `decides`."""
+    """Where `condition`, a relation of sizes, holds, the truth of what was asked is `decides`."""
 
     condition: Any
     decides: bool
 
 
 def weakest_assumption(asked: Any, facts: Sequence[Any], here: Mapping[Symbol, int], *, steps: int = STEPS) -> Assumption | None:
-    """The weakest assumption that decides `asked`, given the facts; None if there is none, or it is not known.
+    """The weakest assumption that decides `asked`, given the facts; None if there is none, or none was found in so many steps.
 
-    `here`: the sizes that it may speak of, each with its value in the call at hand. What is spent of z3's steps counts for no
-    budget from outside.
+    `here`: the sizes that the assumption may use, each with its value in the call at hand. `steps`: of z3, for the whole search;
+    they do not count for a budget that the caller has set.
 
     ```python
     u, n, c = sympy.symbols("u n c", integer=True)
@@ -54,13 +55,15 @@ def weakest_assumption(asked: Any, facts: Sequence[Any], here: Mapping[Symbol, i
 
 @dataclasses.dataclass(frozen=True)
 class _Form:
-    """`sum(coefficient * term) <= bound`, with the bound of this call, which is the strongest that may be assumed."""
+    """`sum(coefficient * term) <= bound`. `bound` is the value of the sum in the call at hand: a smaller one would not hold
+    there."""
 
     terms: tuple[tuple[Any, int], ...]
     bound: int
 
     def at_most(self, bound: int) -> Any:
-        """The relation, with each term on the side where it is positive."""
+        """The relation for another bound, as a person would write it: each term on the side where its coefficient is positive, no
+        negative constant, `<` in place of `<= ... - 1`."""
         left = sympy.Add(*(term * c for term, c in self.terms if c > 0))
         right = sympy.Add(*(-term * c for term, c in self.terms if c < 0))
         if left == 0:
@@ -86,6 +89,8 @@ class _Search:
         return None
 
     def _decides(self, condition: Any) -> bool:
+        """Whether the goal follows from the condition and the facts. A counterexample is kept, and tried first on later
+        conditions."""
         if any(holds_at(condition, values) for values in self.refuting):
             return False
         question = Question(condition, self.goal, self.facts)
@@ -95,7 +100,7 @@ class _Search:
         return (question.decide(RLIMIT) if answer.status == "unknown" else answer.status) == "unsat"
 
     def _deciding(self) -> Iterator[Any]:
-        """The simplest first, of which one is returned where several say the same."""
+        """The templates that decide the goal, the simplest first: `weakest` returns the first of those that mean the same."""
         for form in self._forms():
             if self._decides(form.at_most(form.bound)):
                 yield form.at_most(self._largest_bound(form))
@@ -143,8 +148,8 @@ class _Search:
             yield from (sympy.Eq(PythonMod(a, b), 0) for b in self.here if b is not a)
 
     def _without_data(self) -> Iterator[Any]:
-        """What was asked, with each value that depends on data replaced by its bounds: exact where it grows, or falls, with
-        it."""
+        """The goal, with each value that depends on data replaced by one of its bounds. That is the weakest condition if the goal
+        is monotone in the value."""
         unknown = sorted(self.goal.free_symbols - set(self.here), key=lambda s: s.name)
         choices = [list(itertools.islice(dict.fromkeys(self._bounds(s)), 4)) for s in unknown]
         for values in itertools.islice(itertools.product(*choices), 16):
@@ -160,10 +165,10 @@ class _Search:
                     if side == symbol and other.free_symbols <= set(self.here):
                         yield other
 
-    # -- how far -------------------------------------------------------------------------------------------------
+    # -- bounds --------------------------------------------------------------------------------------------------
 
     def _largest_bound(self, form: _Form) -> int:
-        """The largest bound at which the relation still decides."""
+        """The largest bound at which the relation still decides the goal, by doubling and then bisection."""
         low, step = form.bound, 1
         while low + step < LARGEST and self._decides(form.at_most(low + step)):
             low, step = low + step, 2 * step

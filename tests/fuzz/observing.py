@@ -27,6 +27,8 @@ _NAMES = (
     types.ModuleType,
     types.MethodDescriptorType,
     types.WrapperDescriptorType,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,  # which keeps the overloads that it was asked for
 )
 _DEPTH = 40
 _OF_TORCH = "_dynamo_"  # begins the names of the marks that AOTAutograd puts on its results
@@ -55,11 +57,11 @@ class Nearly:
 
 
 class Observation:
-    """The lines seen so far, and the objects met. Where it is not `exact`, values of tensors may differ a little, and the texts
-    of exceptions and the lines that raised them are not looked at: compilers order operations anew."""
+    """The lines seen so far, and the objects met. Where it is not `exact`, values of tensors may differ a little. Where programs
+    are `compiled`, the texts of exceptions and the lines that raised them are not looked at: operations are ordered anew."""
 
-    def __init__(self, exact: bool = True) -> None:
-        self.exact = exact
+    def __init__(self, exact: bool = True, compiled: bool = False) -> None:
+        self.exact, self.compiled = exact, compiled
         self.lines: list[str | Nearly] = []
         self.met: dict[int, str] = {}
         self.storages: dict[int, str] = {}
@@ -121,6 +123,8 @@ class Observation:
         self.note(path, repr(list(value)) if plain else f"{len(value)} items {sorted(map(repr, value))}")
 
     def _tensor(self, path: str, value: torch.Tensor, depth: int) -> None:
+        if hasattr(type(value), "__tensor_flatten__"):
+            return  # its parts are attributes, which an __init__ under way has not set yet
         shown = value.detach()
         self.note(
             path, f"{value.dtype} {tuple(value.shape)} strides {value.stride()} grad {value.requires_grad} leaf {value.is_leaf}"
@@ -153,12 +157,12 @@ class Observation:
 
     def exception(self, path: str, error: BaseException, depth: int) -> None:
         self.note(path, type(error).__qualname__)
-        if self.exact:
+        if not self.compiled:
             self.note(path, str(error))
             self.see(f"{path}.args", error.args, depth)
         self.see(f"{path}.__notes__", getattr(error, "__notes__", None), depth)
         self.note(path, f"suppresses its context: {error.__suppress_context__}")
-        if self.exact:
+        if not self.compiled:
             self.note(path, f"raised at {_raised_at(error)}")
         for name in ("__cause__", "__context__"):
             self.see(f"{path}.{name}", getattr(error, name), depth)

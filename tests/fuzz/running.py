@@ -59,8 +59,8 @@ class Different(BaseException):
 class Side:
     """The program in a module of its own."""
 
-    def __init__(self, source: str, wrap: Callable[[Any], Any], exact: bool = True) -> None:
-        self.exact = exact
+    def __init__(self, source: str, wrap: Callable[[Any], Any], backend: str | None = None) -> None:
+        self.backend = backend
         self.module = types.ModuleType(_MODULE)
         self.names = self.module.__dict__
         with _entered(self.module):
@@ -69,9 +69,12 @@ class Side:
         self.random = random.Random(5).getstate()
         self.torch_random = torch.Generator().manual_seed(9).get_state()
 
+    def _nothing_seen(self) -> Observation:
+        return Observation(exact=self.backend != "inductor", compiled=self.backend in ("inductor", "aot_eager"))
+
     def call(self, number: int, gradients: bool) -> list[str | Nearly]:
         """The lines that say what the call left behind."""
-        seen, out = Observation(self.exact), io.StringIO()
+        seen, out = self._nothing_seen(), io.StringIO()
         with _entered(self.module):
             torch.manual_seed(number)
             args, kwargs = self.names["arguments"](number)
@@ -103,7 +106,7 @@ class Side:
 
     def drained(self) -> list[str | Nearly]:
         """What is left in the iterators and functions that the program kept: the last thing looked at."""
-        seen = Observation(self.exact)
+        seen = self._nothing_seen()
         with _entered(self.module), contextlib.redirect_stdout(io.StringIO()):
             for index, kept in enumerate(self.names["KEPT"]):
                 if isinstance(kept, Iterator):
@@ -202,12 +205,11 @@ def _limited(seconds: int) -> Iterator[None]:
 
 
 def _compare_calls(program: Program, verdict: Verdict) -> None:
-    exact = program.backend != "inductor"
-    plain = Side(program.source, lambda main: main, exact)
+    plain = Side(program.source, lambda main: main, program.backend)
     expected = [plain.call(number, program.gradients) for number in range(program.calls)]
     expected.append(plain.drained())
     verdict.raised = sum(any(str(line).startswith("error") for line in lines) for lines in expected)
-    traced = Side(program.source, lambda main: _traced(main, program, verdict), exact)
+    traced = Side(program.source, lambda main: _traced(main, program, verdict), program.backend)
     try:
         _compare_to(expected, traced, program)
     except Different:
@@ -231,7 +233,7 @@ def _differs_under_torch_compile(expected: list[list[str | Nearly]], program: Pr
     torch.compiler.reset()
     compile_it = functools.partial(torch.compile, backend=program.backend, dynamic=program.dynamic)
     try:
-        _compare_to(expected, Side(program.source, compile_it, program.backend != "inductor"), program)
+        _compare_to(expected, Side(program.source, compile_it, program.backend), program)
     except Different:
         return True
     return False

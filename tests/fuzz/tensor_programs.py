@@ -89,7 +89,7 @@ NET({m}) | NORM({m}) | F.dropout({m}, 0.5) | torch.rand_like({m}) | torch.randn(
 """),
     "views": _templates("""
 {m}[:] | {m}.view(-1, 3) | {m}.t().t() | {m}.detach() | {m}.unsqueeze(0).squeeze(0) | {m}.reshape(n, 3) | {m}.view_as({m})
-{m}.narrow(1, 0, 3) | {m}.mT.mT | {m}.flatten().view(n, 3) | {m}.contiguous() | {m}.float() | {m}.expand(n, 3) | {m}.data
+{m}.narrow(1, 0, 3) | {m}.mT.mT | {m}.flatten().view(n, 3) | {m}.contiguous() | {m}.float() | {m}.data
 {m}.chunk(1)[0] | torch.split({m}, 3, 1)[0] | {m}.as_strided((n, 3), {m}.stride()) | {m}.real | {m}.to(torch.float32)
 {m}.select(1, 0)[:, None].expand(n, 3)
 """),
@@ -114,7 +114,7 @@ F.mse_loss({m}, {m}) | {s}.detach()
 _WRITES = _templates("""
 {m}.add_({m}) | {m}.mul_({s}) | {m}.zero_() | {m}[:, 0] = {s} | {m}[0] = {v} | {m}[1:] += 1 | {m}.copy_({m}) | {m}.t().mul_(2)
 {m}.view(-1)[::2].zero_() | {m}[{b}] = 0.5 | {m}.index_add_(0, torch.arange(n), {m}) | {m}.clamp_(-1, 1)
-{m}[:, 1:].sub_({m}[:, :2])
+{m}[:, 2:].sub_({m}[:, :1])
 {m}.masked_fill_({b}, 0.25) | BUFFER.add_({v}.detach()) | {m} += {v} | {v}.mul_(2) | {w}.diagonal().add_(1) | {m}.uniform_()
 {m}.fill_({s})
 {m}.sigmoid_() | {m}.addcmul_({m}, {m}) | {v}.copy_({m}.sum(0)) | torch.add({m}, 1, out={m}) | {m}.transpose_(0, 1).t_()
@@ -132,7 +132,7 @@ LOG.append(torch.autograd.grad({s}, [P], allow_unused=True)) | {s}.backward() | 
 {m}.grad = None
 LOG.append({m} is {m}) | NET.eval() | {m}, {m2} = {m2}, {m} | {m}.sum().backward(retain_graph=True) | P.grad = None
 LOG.append({m}.stride())
-LOG.append({m}._version) | LOG.append({m}.is_contiguous()) | {m}.swapaxes_(0, 1).swapaxes_(0, 1)
+LOG.append({m}.is_contiguous()) | {m}.swapaxes_(0, 1).swapaxes_(0, 1)
 LOG.append({m}.data_ptr() == {m}.data_ptr())
 """)  # fmt: skip
 

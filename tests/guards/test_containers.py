@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.guards.helpers import X, agreed, holds, manager_of
-from tests.test_sources import Hostile, HostileDict, HostileKey, HostileList, Slotted
+from tests.sources.test_sources import Hostile, HostileDict, HostileKey, HostileList, Slotted
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch
 from tracer.guards.identity import TypeMatch

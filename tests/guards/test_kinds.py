@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.guards.helpers import X, agreed, frame, manager_of
-from tests.test_sources import CASES, IDS, HostileList, StackMachine, read_by_check_fn, root_frame, same, values_of
+from tests.sources.test_sources import CASES, IDS, HostileList, StackMachine, read_by_check_fn, root_frame, same, values_of
 from tracer import _C
 from tracer.guards import checklist, decision, implication, reading, steady
 from tracer.guards.base import Guard, Mismatch, guard_kind, shown

@@ -1,4 +1,4 @@
-"""Each row is needed: without it, the derived facts would be wrong. `test_asked_strides` has the rows of layouts."""
+"""Each row is needed: without it, the derived facts would be wrong. `test_probed_strides` has the rows of layouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.graph.fakes import make_fakes
-from tests.operators.test_asked_strides import LAYOUTS as layouts
+from tests.operators.test_probed_strides import LAYOUTS as layouts
 from tests.operators.unsaid import without_rows
 from tracer.operators.facts import facts_of, writes
 from tracer.operators.table import AS_ITS_ARGUMENT, BATCH, CHANNELS, IN_LINE, ROWS

@@ -183,7 +183,7 @@ def test_what_cannot_be_read_back_is_not_counted_as_saved(tmp_path, monkeypatch)
 
     monkeypatch.setattr(pickling, "member_at", unknown_member)
     found = tracer.save(compiled, tmp_path / "entries")
-    assert found.saved == 1 and "cannot be read (RuntimeError: nobody knows this member)" in str(found)
+    assert found.saved == 1 and "cannot be read back (RuntimeError: nobody knows this member)" in str(found)
     assert tracer.load(dynamic(truth), tmp_path / "entries").loaded == 1
 
 
@@ -192,4 +192,4 @@ def test_guards_that_read_back_as_others_are_not_counted_as_saved(tmp_path, monk
     compiled(torch.ones(3), Mode.FAST)
     monkeypatch.setattr(pickling, "member_at", wrong_member)
     found = tracer.save(compiled, tmp_path / "entries")
-    assert found.saved == 0 and "guards read back as others" in str(found)
+    assert found.saved == 0 and "guards are not the same" in str(found)

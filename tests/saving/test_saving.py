@@ -303,7 +303,7 @@ def test_what_another_process_does_not_have_is_refused_with_the_reason(tmp_path,
     assert refusal(by_object, path, {key: 1}, torch.randn(3))
     torch.set_default_device("cpu")
     try:
-        assert "under a mode of torch's" in refusal(branching, path, torch.randn(3))
+        assert "inside a mode of torch" in refusal(branching, path, torch.randn(3))
     finally:
         torch.set_default_device(None)
 
@@ -424,7 +424,7 @@ def test_an_operator_that_is_not_torchs_is_refused(tmp_path):
     made = dynamic(lambda x: doubled(x) * (2 if doubled(x).dtype is torch.float64 else 3))
     made(torch.ones(3))
     result = tracer.save(made, tmp_path / "entries")
-    assert not result.saved and "faked of the operator saved_entries.doubled" in result.refused[0]
+    assert not result.saved and "fake implementation of the operator saved_entries.doubled" in result.refused[0]
 
 
 def test_a_function_that_is_allowed_in_the_graph_is_refused(tmp_path):
@@ -435,7 +435,7 @@ def test_a_function_that_is_allowed_in_the_graph_is_refused(tmp_path):
     made = dynamic(lambda x: twice(x)[0] * len(twice(x)))
     made(torch.ones(3))
     result = tracer.save(made, tmp_path / "entries")
-    assert not result.saved and "which is allowed in the graph, gives" in result.refused[0]
+    assert not result.saved and "is allowed in the graph" in result.refused[0]
 
 
 def test_a_namedtuple_with_other_defaults_is_a_difference(tmp_path, monkeypatch):

@@ -112,14 +112,14 @@ def test_rows_that_are_not_proved_independent_are_refused(function, words):
 
 def test_what_does_not_fit_is_refused(plain):
     for arguments, words in (
-        (({3: 1}, 0, plain), "no number of buckets"),
+        (({3: 1}, 0, plain), "not a number of buckets"),
         (({}, 1, plain), "is empty"),
-        (({"3": 1}, 1, plain), "is no size"),
-        (({3: 1}, 1, plain), "is no size of the contract"),
+        (({"3": 1}, 1, plain), "is not a size"),
+        (({3: 1}, 1, plain), "is not a size of the contract"),
     ):
         with pytest.raises(tracer.exc.UserError, match=words):
             tracer.plan_buckets(*arguments)
-    with pytest.raises(tracer.exc.UserError, match="was not declared"):
+    with pytest.raises(tracer.exc.UserError, match="is outside the declared range"):
         tracer.plan_buckets({65: 1}, 1, plain, size="B")
     with pytest.raises(tracer.exc.UserError, match="is tied to other sizes"):
         tracer.plan_buckets({3: 1}, 1, contract_of(lambda x: x * 2, SPEC + "; B <= S"), size="B")
@@ -194,7 +194,7 @@ def test_a_size_is_padded_only_to_one_that_the_program_treats_alike():
     plan = tracer.plan_buckets({3: 10, 20: 90}, 2, contract, size="B")
     assert plan.buckets == (3, 20) and [plan.bucket_for(size) for size in (1, 2, 3, 9, 12, 20)] == [3, 3, 3, 20, 20, 20]
     for size in (4, 8):
-        with pytest.raises(tracer.exc.UserError, match="treats those of that size or more otherwise"):
+        with pytest.raises(tracer.exc.UserError, match="does something else for these sizes"):
             plan.bucket_for(size)
 
 
@@ -220,7 +220,7 @@ def test_a_plan_is_exported_as_the_settings_of_engines(plain):
 def test_an_engine_pads_to_the_next_size_so_that_has_to_be_right_for_each():
     contract = contract_of(lambda x: x * 2 if x.shape[0] <= 8 else x * 3)
     with pytest.raises(
-        tracer.exc.UserError, match="B = 8 would be padded to the next bucket, 20, which the program treats otherwise"
+        tracer.exc.UserError, match="B = 8 would be padded to the next bucket, 20, for which the program does something else"
     ):
         tracer.plan_buckets({3: 10, 20: 90}, 2, contract, size="B").capture_sizes()
     assert tracer.plan_buckets({3: 10, 8: 1, 20: 90}, 2, contract, size="B").capture_sizes() == [8, 20]

@@ -83,7 +83,7 @@ def test_a_guard_on_an_int_that_is_not_understood_covers_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"), [("n: N, M", "2 dims of n were declared, but it is an int"), ("x: N, _; N in -1..3", "is no size")]
+    ("spec", "words"), [("n: N, M", "2 dims of n were declared, but it is an int"), ("x: N, _; N in -1..3", "min of N is -1")]
 )
 def test_what_no_int_and_no_size_can_be_is_refused(spec, words):
     with pytest.raises(tracer.exc.UserError, match=words):

@@ -173,7 +173,7 @@ def test_an_example_is_what_the_call_was_given_and_not_what_it_made_of_it():
 
 
 def test_what_cannot_be_observed_is_an_error_that_says_so():
-    with pytest.raises(tracer.exc.UserError, match="is no module"):
+    with pytest.raises(tracer.exc.UserError, match="is not an nn.Module"):
         tracer.observe_calls(torch.cos, lambda: None)
     with pytest.raises(tracer.exc.UserError, match="Model was not called"):
         observed(lambda call, B: None, B=(1, 2))

@@ -170,7 +170,7 @@ def test_modes_are_read_and_refused():
     by_text = tracer.ShapeSpec("x: B; modes = no_grad, inference_mode; B in 1..4")
     assert by_keyword.modes == by_text.modes == ("no_grad", "inference_mode") and tracer.ShapeSpec("x: B").modes == ()
     for spec in ({"shapes": "x: B; modes = nograd"}, {"shapes": "x: B", "modes": ["eval"]}):
-        with pytest.raises(tracer.exc.UserError, match="is no mode of torch"):
+        with pytest.raises(tracer.exc.UserError, match="is not a mode of torch"):
             tracer.ShapeSpec(**spec)
 
 

@@ -159,7 +159,7 @@ def test_another_dtype_or_mode_is_another_variant():
     [
         ([], "there is no variant"),
         ([tracer.Variant((X,), name="a"), tracer.Variant((X, X), name="a")], "two variants are named 'a'"),
-        ([3], "is no tuple of arguments"),
+        ([3], "is not a tuple of arguments"),
         ([tracer.Variant((X,), spec="x: B, S; BB in 1..8")], "BB is no dim"),
         ([tracer.Variant((X,), spec="z: B")], "has no argument 'z'"),
     ],

@@ -38,7 +38,7 @@ def test_a_miss_says_the_guard_the_line_and_the_nearest_shape():
 def test_a_miss_that_no_size_makes_says_so():
     told = tracer.why(served(), x=torch.randn(3, 4, dtype=torch.float64))
     text = str(told)
-    assert "would hold for torch.float32" in text and "its shape is covered: what differs is no size" in text
+    assert "would hold for torch.float32" in text and "its shape is covered: the difference is not in a size" in text
     assert "the nearest covered call has torch.float32 in place of torch.float64" in text
     assert told.nearest is None and told.alike in told.misses
 

@@ -180,7 +180,7 @@ def _compile_class(cls: type, settings: Settings) -> type:
 
 def _compile_module_class(cls: type[torch.nn.Module], settings: Settings) -> type[torch.nn.Module]:
     if issubclass(cls, ModuleProxy):
-        raise UserError(f"class {cls.__qualname__} is the tracer's own wrapper; decorate modules, not it")
+        raise UserError(f"class {cls.__qualname__} is the tracer's own wrapper of modules; decorate a module, not this class")
     plain_call = cls.__call__
 
     @functools.wraps(plain_call)

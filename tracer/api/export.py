@@ -71,7 +71,9 @@ def export(
     ```
     """
     if (decomposition_table or pre_dispatch) and not aten_graph:
-        raise UserError("decomposition_table and pre_dispatch speak of ATen's operators", hint="pass aten_graph=True, too.")
+        raise UserError(
+            "decomposition_table and pre_dispatch are for graphs of ATen operators", hint="pass aten_graph=True, too."
+        )
     lowering = functools.partial(_TO_ATEN, decompositions=decomposition_table, pre_dispatch=pre_dispatch)
 
     def exported(*args: Any, **kwargs: Any) -> ExportResult:
@@ -109,7 +111,9 @@ class _Call:
             named = dict(zip(self.bound, named, strict=True))
         unknown = [name for name in named if name not in self.bound]
         if unknown:
-            raise UserError(f"dynamic_shapes names {unknown[0]!r}, which is no argument", hint=f"it has {list(self.bound)}.")
+            raise UserError(
+                f"dynamic_shapes names {unknown[0]!r}, which is not an argument", hint=f"the arguments are {list(self.bound)}."
+            )
         with contextlib.ExitStack() as marks:
             for tensor in self._tensors() if dynamic else ():
                 any_size = dict.fromkeys(range(tensor.dim()), DimMark("maybe_dynamic"))
@@ -151,8 +155,8 @@ class _Call:
     def _note_inputs(self, sources: list[str], changed: list[str]) -> None:
         if changed:
             raise UserError(
-                f"the call changes {changed[0]}, which an exported graph would not",
-                hint="return what changes, or leave that line out of the exported function.",
+                f"the call changes {changed[0]}, and an exported graph has no side effects",
+                hint="return the new value in place of that, or leave the line out of the exported function.",
             )
         self.sources = sources
 
@@ -166,7 +170,7 @@ def _is_written(example: Any) -> bool:
 
 
 def _refuse() -> None:
-    hint = "leave dispatch modes, torch-function modes and transforms of torch.func."
+    hint = "call export outside of dispatch modes, torch-function modes and transforms of torch.func."
     raise UserError("the call cannot be traced here", hint=hint)
 
 
@@ -270,7 +274,10 @@ class _Assembly:
             return node
         name = self._names.get(id(value))
         if name is None and source.startswith("L[") and not source.startswith("L['self']"):
-            raise UserError(f"the graph reads {source}, which is not a leaf of the arguments", hint="pass it by itself.")
+            raise UserError(
+                f"the graph reads {source}, which is inside an object that export cannot take apart",
+                hint="pass it as an argument of its own.",
+            )
         target = name or f"_constant_{len(self._attributes)}"
         self._store(target, value)
         node = self._attributes[id(value)] = self.graph.get_attr(target)
@@ -286,7 +293,10 @@ class _Assembly:
             return self.graph.call_function(read, (tensor, int(found[3])))
         node = self._of_path.get(source)
         if node is None:
-            raise UserError(f"the graph reads {source}, which is not a leaf of the arguments", hint="pass it by itself.")
+            raise UserError(
+                f"the graph reads {source}, which is inside an object that export cannot take apart",
+                hint="pass it as an argument of its own.",
+            )
         return node
 
     def _store(self, target: str, value: Any) -> None:
@@ -316,7 +326,7 @@ class _Assembly:
         if isinstance(leaf, torch.Tensor):
             node = self._of_leaf.get(id(leaf)) or self._attributes.get(id(leaf))
             if node is None and id(leaf) not in self._names and not self._arguments_are_plain():
-                raise UserError("the call returns a tensor that neither its graph nor its arguments gave")
+                raise UserError("the call returns a tensor that is neither a result of its graph nor one of its arguments")
             return node or self._tensor(leaf, "")
         if _is_number(leaf):
             return self._number_output(leaf, outputs)
@@ -331,7 +341,10 @@ class _Assembly:
     def _number_output(self, leaf: Any, outputs: list[Any]) -> Any:
         equal = [node for value, node in zip(self.call.outputs, outputs) if type(value) is type(leaf) and value == leaf]
         if len({id(node) for node in equal}) > 1:
-            raise UserError("the call returns numbers that cannot be told apart", hint="export with inputs of unequal sizes.")
+            raise UserError(
+                "the call returns a number that is equal to several numbers of the graph",
+                hint="export with inputs whose sizes all differ.",
+            )
         return equal[0] if equal else leaf
 
 

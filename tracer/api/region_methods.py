@@ -40,5 +40,5 @@ def _of_region(name: str, state: RegionState, *args: Any, **kwargs: Any) -> Any:
 def _call_if_alive(name: str, reference: weakref.ref[Any], *args: Any, **kwargs: Any) -> Any:
     compiled = reference()
     if compiled is None:
-        raise ReferenceError("the compiled function is gone")
+        raise ReferenceError("the compiled function does not exist any more")
     return getattr(tracer, name)(compiled, *args, **kwargs)

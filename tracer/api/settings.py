@@ -37,9 +37,11 @@ class Settings:
     def __post_init__(self) -> None:
         """Raises InvalidBackend or UserError for settings that cannot work: at the decoration, not at the first call."""
         if self.capacity is not None and (type(self.capacity) is not int or self.capacity < 1):
-            raise UserError(f"capacity={self.capacity!r} is no number of entries", hint="give 1 or more, or None for no bound.")
+            raise UserError(
+                f"capacity={self.capacity!r} is not a number of entries", hint="give 1 or more, or None for no bound."
+            )
         if self.compile_timeout is not None and not (type(self.compile_timeout) in (int, float) and self.compile_timeout >= 0):
-            raise UserError(f"compile_timeout={self.compile_timeout!r} is no time", hint="give seconds; 0 is no limit.")
+            raise UserError(f"compile_timeout={self.compile_timeout!r} is not a time", hint="give seconds; 0 is no limit.")
         self.compiler()
 
     def compiler(self) -> Backend:

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from tracer.backends.views import tensors_of
+from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.output_graph import EXAMPLE, MUST_RUN
 

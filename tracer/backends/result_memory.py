@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer.backends.views import tensors_of
+from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
@@ -54,7 +54,8 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
 
 
 class _Views:
-    """The nodes of a graph that can be computed from its inputs behind it: views of them, and numbers from their metadata."""
+    """The nodes of a graph that can be computed from its inputs after it has run: views of them, and numbers from their
+    metadata."""
 
     def __init__(self, graph: fx.Graph) -> None:
         self._outside: dict[fx.Node, bool] = {}
@@ -67,7 +68,7 @@ class _Views:
         self._changes_metadata = any(_changes_metadata(node) for node in graph.nodes)
 
     def can_be_made_outside(self, result: fx.Node) -> bool:
-        """Whether a result is a view of an input that is written to, and the graph allows to make it behind it."""
+        """Whether a result is a view of an input that is written to, and it can be made after the graph has run."""
         example = result.meta.get(EXAMPLE)
         if not self._written or not isinstance(example, torch.Tensor) or result.op == "placeholder":
             return False
@@ -154,10 +155,12 @@ def _that_may_be_shared(returned: Any, inputs: list[torch.Tensor]) -> list[int]:
         places[0]: results[places[0]][0] for storage, places in owners.items() if len(places) == 1 and storage not in storages
     }
     others = [*inputs, *alone.values()]
-    return [i for i, own in alone.items() if any(own is not each and _may_be_one(own, each) for each in others)]
+    return [i for i, own in alone.items() if any(own is not each and _may_be_one_tensor(own, each) for each in others)]
 
 
-def _may_be_one(first: torch.Tensor, second: torch.Tensor) -> bool:
+def _may_be_one_tensor(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors have the same dtype and sizes, or may have where sizes are symbolic. Then a compiler may return one in
+    place of the other."""
     if first.dtype != second.dtype or first.dim() != second.dim():
         return False
     pairs = zip(first.shape, second.shape, strict=True)

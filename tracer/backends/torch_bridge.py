@@ -35,7 +35,7 @@ from tracer.backends.kept_operations import keep_operations
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
-from tracer.backends.views import (
+from tracer.backends.view_strides import (
     WrongStrides,
     is_about_views,
     mark_written_views,

@@ -15,12 +15,12 @@ from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
 from tracer.backends.printable_operators import PRINTABLE
 from tracer.backends.result_memory import keep_results_apart
-from tracer.backends.views import refuse_written_views
+from tracer.backends.view_strides import refuse_written_views
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
     """AOTAutograd (functionalised forward and backward graphs), each run operation by operation. Takes no options. In a graph
-    without gradients, writes to inputs stay in the graph; AOTAutograd would else copy them back behind it."""
+    without gradients, writes to inputs stay in the graph; AOTAutograd would else copy them back after it."""
     if options:
         raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
     refuse_written_views(gm.graph)

@@ -22,7 +22,7 @@ class Dialect:
     keyword_names_prefix: str | None = "KW_NAMES"
     keyword_call: str | None = None
     #: Instructions at the target of FOR_ITER that take the iterator, and an item that is not there, from the stack. The first is
-    #: there for specialised code: FOR_ITER itself jumps behind it.
+    #: there for specialised code: FOR_ITER itself jumps over it.
     loop_end: tuple[str, ...] = ()
     #: LOAD_FAST trusts the compiler that the local is bound; this one does not.
     checked_load: str = "LOAD_FAST"

@@ -81,7 +81,7 @@ def _flow(program: Program) -> list[int]:
 
 
 def _backwards(program: Program, adds: list[int], removes: list[int]) -> list[int]:
-    """What holds before each instruction: what it adds, and what holds behind it less what it removes."""
+    """What holds before each instruction: what it adds, and what holds after it, without what it removes."""
     count = len(program)
     live = [0] * count
     changed = True

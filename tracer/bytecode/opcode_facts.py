@@ -1,5 +1,5 @@
 """What is known of each opcode of the running Python without knowing what it means: how its argument is packed, where control
-goes behind it, which fast locals it reads and writes, what it takes from the stack.
+goes after it, which fast locals it reads and writes, what it takes from the stack.
 
 `dis` and `opcode` say most of that, and the names of opcodes say which locals are meant. `ROWS` holds what neither says: one row
 for each opcode that needs one, and none for the others. What differs between versions of Python beyond single opcodes is in
@@ -101,7 +101,7 @@ class OpcodeFacts:
     name: str
     #: Which table the argument indexes: const, name, local, pair (of locals), compare, binary; or jump, plain. None: no argument.
     argument: str | None
-    #: Code units of inline caches behind the instruction.
+    #: Code units of inline caches after the instruction.
     caches: int
     #: What happens to each of the locals that the argument names, in the order of execution.
     locals: tuple[Access, ...]

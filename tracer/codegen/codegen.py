@@ -275,6 +275,7 @@ class Codegen:
         return known
 
     def _is_reached(self, start: VariableTracker) -> bool:
+        """Whether a value holds itself, directly or through others."""
         seen: set[VariableTracker] = set()
         todo = self.effects.held_by(start)
         while todo:

@@ -1,4 +1,4 @@
-"""What output code hands to the resume functions behind a break, and what a frame returns, as data: where each value comes from.
+"""What output code hands to the resume functions after a break, and what a frame returns, as data: where each value comes from.
 
 Sizes are expressions over the symbols of the trace. So it can be said ahead of a call which arguments a resume function gets, as
 `tracer.serving` does to certify it; what cannot be said is `Unknown`.
@@ -134,7 +134,7 @@ Handed = Read | Known | Computed | Number | Items | Made | Method | Cell | Resul
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Resumption:
-    """A call of a resume function. `name`: of the cell that holds its dispatcher. `way`: "next", behind the instruction; "jump",
+    """A call of a resume function. `name`: of the cell that holds its dispatcher. `way`: "next", after the instruction; "jump",
     where it jumps; "handler", where the program handles what it raises. `cells`: its closure; empty if it has none."""
 
     name: str
@@ -213,7 +213,7 @@ class Describer:
         if self.cg.effects.attributes(value):
             return Unknown(f"the tensor {value.node.name}, whose attributes the program sets")
         mode = self.cg.trace.output.world.fake_mode
-        if mode.layout_guessed and not mode.asks_layout:  # what is behind the break may ask, and then its guards do
+        if mode.layout_guessed and not mode.asks_layout:  # what is after the break may ask, and then its guards do
             raise TraceAnew(asks_layout=True)
         leaf = bool(is_leaf(fake))
         return Computed(sizes, strides, offset, fake.dtype, fake.device, fake.requires_grad, leaf, memory)

@@ -32,7 +32,7 @@ class Ran:
 
 @dataclasses.dataclass
 class Jump:
-    """The jump target of an instruction; the stack and number of results behind the instructions `passed` that stand there."""
+    """The jump target of an instruction; the stack and number of results after the instructions `passed` that stand there."""
 
     label: Label
     target: int

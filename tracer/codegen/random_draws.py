@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 
 def emit_draws(cg: Codegen) -> str | None:
-    """Emits the draws. Returns the local with the generators' states before, for `emit_restore_states`; None if nothing is
-    drawn."""
+    """Emits the draws. Each number is kept in a local of `cg.random_results`, at the index of its draw.
+
+    Returns the local that holds the states of the generators before the draws, for `emit_restore_states`; None if nothing is
+    drawn. A generator without a source is made by the output code itself: its state need not be restored.
+    """
     draws = cg.effects.draws
     if not draws:
         return None
@@ -44,7 +47,9 @@ def _load(cg: Codegen, arg: Any) -> None:
         cg.load_const(arg)
 
 
+# These two run in the middle of output code, where the frame hook may be active, and are not part of the program.
 def _compute(text: str, *values: int) -> Any:
+    """The value of a `Computed`, which may use the functions of `shapes.printing`."""
     return _compiled_formula(text, len(values))(*values)
 
 
@@ -59,5 +64,6 @@ _C.never_trace(_compute.__code__)
 
 
 def emit_restore_states(cg: Codegen, states: str) -> None:
+    """Emits what undoes the draws, for a graph that fails: CPython then runs the frame from its start, and draws again."""
     cg.call_object(restore_states, lambda: cg.asm.load_fast(states))
     cg.asm.pop()

@@ -31,10 +31,10 @@ def choice_of(backend: Any) -> Choice:
     if type(backend) is torch._TorchCompileInductorWrapper:
         return Choice("inductor", options=dict(backend.config) or None, name=backend.name)
     if type(backend) is torch._TorchCompileWrapper:
-        return _with_keywords(_ours(backend.compiler_fn), backend.kwargs)
+        return _with_keywords(_name_here(backend.compiler_fn), backend.kwargs)
     if backend == "inductor":
         return Choice("inductor")
-    return Choice(_ours(lookup_backend(backend) if isinstance(backend, str) else backend))
+    return Choice(_name_here(lookup_backend(backend) if isinstance(backend, str) else backend))
 
 
 def _with_keywords(compiler: str | Callable[..., Any], keywords: dict[str, Any]) -> Choice:
@@ -46,7 +46,7 @@ def _with_keywords(compiler: str | Callable[..., Any], keywords: dict[str, Any])
     return Choice(compiler, keywords.get("mode"), keywords.get("options"))
 
 
-def _ours(compiler: Any) -> str | Callable[..., Any]:
+def _name_here(compiler: Any) -> str | Callable[..., Any]:
     """The name of our backend that is torch's `compiler`, or the compiler itself."""
     found: str | Callable[..., Any] = next((name for name in _SAME if compiler is _lookup(name)), compiler)
     return found

@@ -85,7 +85,8 @@ def install(backend: str | Callable[..., Any] | None = None, *, state_dict_prefi
             _installed = installed
         elif not _installed.says(said):
             raise UserError(
-                "the tracer is installed already, with other settings", hint="it is once per process: tracer.uninstall() first."
+                "the tracer is installed already, with other settings",
+                hint="a process has one installation: call tracer.uninstall() first.",
             )
         return _installed
 

@@ -1,4 +1,4 @@
-"""Marks on functions and tensors that torch's decorators have set, whenever that was."""
+"""Marks that torch's decorators have set on functions and tensors, before or after the install."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _FORBIDDEN = "_dynamo_forbidden"
 
 
 class FunctionMarks:
-    """Where torch._dynamo keeps what its decorators say of functions; asked while the tracer is installed."""
+    """The marks of functions that torch._dynamo keeps in its own tables. While the tracer is installed, `user_marks` asks here
+    for each function that has no mark of this project."""
 
     def __init__(self) -> None:
         user_marks.graph_policy.elsewhere = self
@@ -26,7 +27,9 @@ class FunctionMarks:
         user_marks.graph_policy.elsewhere = None
 
     def policy(self, function: object) -> str | None:
-        """`nonstrict_trace` counts as allowed. A `leaf_function` is called by CPython, between two graphs."""
+        """One of the words of `user_marks.graph_policy`, or None. A function under `nonstrict_trace` is "allow". One under
+        `leaf_function` is "disallow": CPython calls it, between two graphs. Torch forbids some functions of its own, which this
+        tracer can trace."""
         key = id(function)
         if key in trace_rules._disallowed_callable_ids or key in trace_rules._leaf_function_ids:
             return "disallow"
@@ -37,6 +40,8 @@ class FunctionMarks:
         return None
 
     def substitute(self, function: object) -> FunctionType | None:
+        """The function that the program has given to `torch._dynamo.substitute_in_graph` for this one, to be traced in its place.
+        Torch's own substitutes are not used: `library.polyfills` has those of this project."""
         if id(function) not in trace_rules._polyfilled_function_ids:
             return None
         found: Any = functions.PolyfilledFunctionVariable._get_polyfill_handlers()[function]
@@ -48,11 +53,12 @@ def _is_of_torch(function: object) -> bool:
     return (getattr(function, "__module__", None) or "").partition(".")[0] == "torch"
 
 
-_NO_EFFECT = ("hint_override", "specialize_on", "shape_id")
+_NO_EFFECT = ("hint_override", "specialize_on", "shape_id")  # arguments of `mark_dynamic` and the like
 
 
 def _noting(mark: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of torch that sets a mark. Guards on marks look at tensors again."""
+    """A function of torch that sets a mark on a tensor. After it, guards on marks look at tensors again, which they do only when
+    `user_marks.changes` has counted up."""
 
     @functools.wraps(mark)
     def marks(*args: Any, **kwargs: Any) -> Any:
@@ -68,5 +74,6 @@ def _noting(mark: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def table() -> list[Replacement]:
+    """Torch's functions that mark tensors, each replaced by one that also notes the change."""
     names = ("mark_dynamic", "maybe_mark_dynamic", "mark_static", "mark_unbacked")
     return [Replacement(decorators, name, _noting(getattr(decorators, name))) for name in names]

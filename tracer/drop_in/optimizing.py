@@ -113,7 +113,7 @@ def _refuse_what_is_not_honoured(backend: str | Callable[..., Any] | Backend, sa
         if name not in _TAKEN | _HOLDS_ANYWAY and not any(value is nothing for nothing in _SAYS_NOTHING):
             raise UserError(
                 f"{name}={value!r} of torch.compile cannot be honoured while the tracer is installed",
-                hint=f"leave {name} out, or call tracer.uninstall() first. docs/drop_in.md lists what there is.",
+                hint=f"leave {name} out, or call tracer.uninstall() first. docs/drop_in.md lists what is supported.",
             )
     if hasattr(backend, "backend_ctx_ctor"):
         raise UserError(

@@ -1,4 +1,4 @@
-"""What stands in torch's modules while the tracer is installed: put there, and put back, object for object."""
+"""Replacing attributes of torch's modules at an install, and restoring the original objects at an uninstall."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ class Replacement(NamedTuple):
 
 
 class Put:
-    """Replacements that have been made. Where other modules of torch hold the same function, they are given ours, too."""
+    """Replacements that have been made. Modules of torch that have imported a replaced function by name get the new one, too."""
 
     def __init__(self, replacements: Iterable[Replacement]) -> None:
-        """Makes them all, or raises AttributeError, naming what this torch has not, and makes none."""
+        """Makes all replacements. Raises AttributeError, and makes none, if this version of torch lacks one of the attributes."""
         wanted = list(replacements)
         missing = [f"{each.owner.__name__}.{each.name}" for each in wanted if each.name not in vars(each.owner)]
         if missing:
-            raise AttributeError(f"this torch has no {' and no '.join(missing)}")
+            raise AttributeError(f"this version of torch has no {' and no '.join(missing)}")
         self._before = [(each, vars(each.owner)[each.name]) for each in wanted]
         _exchange([(before, each.value) for each, before in self._before])
         for each, _ in self._before:
             setattr(each.owner, each.name, each.value)
 
     def take_back(self) -> None:
-        """Puts back what stood there, also in modules that were imported meanwhile."""
+        """Restores the original objects, also in modules that have imported a replacement since. What somebody else has assigned
+        to one of the attributes meanwhile is lost."""
         _exchange([(each.value, before) for each, before in self._before])
         for each, before in self._before:
             setattr(each.owner, each.name, before)
 
 
 def _exchange(pairs: list[tuple[Any, Any]]) -> None:
-    """Wherever a module of torch holds one of the old functions, under whatever name, it holds the new one."""
-    new = {id(old): new for old, new in pairs if callable(old)}
+    """Replaces the old functions by the new ones in every module of torch, whatever name they have there."""
+    new = {id(old): new for old, new in pairs if callable(old)}  # others, such as None or True, stand in many modules by chance
     for module in list(_modules_of_torch()):
         for name, held in list(vars(module).items()):
             if id(held) in new:
@@ -53,7 +54,7 @@ def _modules_of_torch() -> Iterator[ModuleType]:
 
 
 class Added:
-    """Methods put into a class that inherits them, and taken out again."""
+    """Methods that have been added to a class. The class inherits methods of these names, and does so again after `take_back`."""
 
     def __init__(self, cls: type, methods: dict[str, Callable[..., Any]]) -> None:
         self._cls, self._names = cls, list(methods)

@@ -1,7 +1,7 @@
-"""`set_eval_frame` while the tracer is installed: the one door through which torch's decorators switch its tracer on and off.
+"""`set_eval_frame` while the tracer is installed. Torch's decorators call it to switch torch's own tracer on and off.
 
-Functions that were disabled, made run-only or compiled by torch's decorators call it whenever they were decorated, so here they
-switch ours.
+A function that torch's decorators have disabled, made run-only or compiled calls it at each of its calls, also if it was
+decorated before the install. The replacements here switch the tracer of this project instead.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tracer.runtime.stances import RUN_ONLY
 
 
 class Before(NamedTuple):
-    """What was switched on: the active region, and whether entries were only used."""
+    """The state that a call of `set_eval_frame` replaces, to be passed to a later call that restores it."""
 
-    region: _C.Region | None
-    runs_only: bool
+    region: _C.Region | None  # the region that was active on the thread
+    runs_only: bool  # whether `torch._dynamo.run` held: entries are used, and none is made
 
 
 class _RunsOnly(threading.local):
@@ -32,12 +32,17 @@ class _RunsOnly(threading.local):
 
 
 _runs_only = _RunsOnly()
-_of_callbacks: dict[int, tuple[Any, Optimizer]] = {}  # of functions that torch compiled before: id of the callback -> ours
+# id of a callback of torch's tracer -> the callback, which is kept alive so that its id stays its own, and what is used instead.
+_of_callbacks: dict[int, tuple[Any, Optimizer]] = {}
 
 
 def set_eval_frame(callback: Any) -> Before:
-    """None: nothing that is called from now on is traced, but for decorated functions. False: entries are used and none is made.
-    A callback of torch's tracer: what is called is compiled, by ours, with its backend. What an earlier call returned: as it was.
+    """Switches the tracer on this thread, and returns what was switched on before. `callback` is one of:
+
+    None: nothing that is called from now on is traced, except decorated functions.
+    False: as None, and decorated functions use their entries but make none.
+    A callback of torch's tracer: what is called is compiled by this tracer, with the backend of the callback.
+    What an earlier call returned: the state before that call is restored.
     """
     was = _runs_only.mode_before is not None
     if isinstance(callback, Before):
@@ -58,7 +63,8 @@ def _run_only(wanted: bool) -> None:
 
 
 def maybe_set_eval_frame(callback: Any) -> Before:
-    """The same; torch's asks first whether its tracer is switched off from outside."""
+    """In place of `_maybe_set_eval_frame`. Torch's version does nothing while torch's tracer is switched off as a whole; here
+    there is nothing to ask."""
     return set_eval_frame(callback)
 
 
@@ -72,5 +78,6 @@ def _optimizer_of(callback: Callable[..., Any]) -> Optimizer:
 
 
 def count_no_frames(count: int) -> int:
-    """In place of the count of frames that torch's tracer compiled, by which `fullgraph=True` asks whether there was any."""
+    """In place of `set_fullgraph_compiled_frame_count`. With `fullgraph=True` torch raises if its own tracer has compiled no
+    frame during a call, but only if this function returned a negative number before the call. So 0 turns that check off."""
     return 0

@@ -72,7 +72,7 @@ class CachedResults:
         self._made.setdefault(value, origin)
 
     def keep_tensor(self, value: VariableTracker, origin: Origin, storage: int, writes: int) -> None:
-        """The same for a tensor. `writes`: how often the trace has written to any storage before."""
+        """As `keep`, for a tensor with this storage. `writes`: how many writes to storages the trace had made by then."""
         self.keep(value, origin)
         self._memory.append((value, storage, writes))
 

@@ -311,7 +311,7 @@ class TorchState:
 
     @property
     def after(self) -> tuple[State, bool]:
-        """The settings with which the program goes on behind the trace, and whether it does so in inference mode."""
+        """The settings with which the program goes on after the trace, and whether it does so in inference mode."""
         return self._after, self._inference_after
 
     @property

@@ -1,7 +1,7 @@
 """Why a graph can end: one registry of reasons, each with a stable id, an explanation and a hint.
 
-`unsupported(id, **details)` raises `Unsupported` for a registered reason. `catalogue` holds the table, from which
-`docs/graph_breaks.md` is generated (`python -m tools.generate_docs`).
+`unsupported(id, **details)` raises `Unsupported` for a registered reason. `catalogue` holds them by topic, and
+`docs/graph_breaks.md` is generated from it (`python -m tools.generate_docs`).
 """
 
 from tracer.graph_breaks import catalogue  # noqa: F401  (registers every reason)

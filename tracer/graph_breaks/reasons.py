@@ -102,15 +102,16 @@ def markdown() -> str:
     """The text of docs/graph_breaks.md."""
     parts = [
         "# Graph breaks\n",
-        "Where the tracer meets something that a graph cannot hold, the graph ends there: CPython runs that one",
-        "instruction, and a resume function traces the rest. With `fullgraph=True` the same text is an error,",
+        "Where the tracer meets something that a graph cannot hold, the graph ends: CPython runs that one instruction,",
+        "and a resume function traces the rest. With `fullgraph=True` this is an error with the same text,",
         "`tracer.exc.Unsupported`. `TRACER_LOGS=graph_breaks` shows each break with your stack, and `tracer.explain`",
         "counts them.\n",
-        "Where data leave a branch open that a relation of declared sizes would decide, the text has the weakest such",
-        "relation, as a line to paste: `Assumption: torch._check(x.shape[0] <= y.shape[0]) before script.py:7 in fn decides it`.",
-        "With it the graph is whole, and calls for which it does not hold raise. `error.assumption` is the same; it is empty",
-        "where no relation of at most three sizes decides. [serving.md](serving.md#assume) has an example.\n",
-        "This page is generated from `tracer/graph_breaks/catalogue.py`.\n",
+        "Some branches depend on tensor data, but a relation between sizes would decide them. For these the text gives the",
+        "weakest such relation as a line to paste:",
+        "`Assumption: torch._check(x.shape[0] <= y.shape[0]) before script.py:7 in fn decides it`. With that line there is no",
+        "break, and a call for which the relation does not hold raises. `error.assumption` holds the same text. It is empty if",
+        "no relation of at most three sizes decides the branch. [serving.md](serving.md#assume) has an example.\n",
+        "This page is generated from `tracer/graph_breaks/catalogue/`.\n",
     ]
     for key, heading in _topics.items():
         under = [entry for entry in reasons() if entry.topic == key]

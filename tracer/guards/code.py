@@ -232,7 +232,7 @@ class CheckCode(CheckScope):
         def scope() -> CheckCode:
             code = code_ref()
             if code is None:
-                raise ReferenceError("The code that these guards belong to is gone.")
+                raise ReferenceError("The code that these guards belong to has been freed.")
             return CheckCode(code, root_globals, None, namespaces)
 
         printer = GroupPrinter(scope, name, root, group.guards, leaves, apart, group.root)

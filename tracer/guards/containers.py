@@ -168,7 +168,7 @@ class DictContains(Guard):
 
     def __post_init__(self) -> None:
         if not can_be_key(self.key):
-            raise TypeError(f"DICT_CONTAINS on {self.source.name}: the key is no plain constant")
+            raise TypeError(f"DICT_CONTAINS on {self.source.name}: the key is not a plain constant")
 
     def demands(self) -> tuple[Demand, ...]:
         return (Leads(self.source, steps.ITEM, self.key, self.present),)
@@ -229,7 +229,7 @@ class NotInGlobals(Guard):
                 return ModuleNamespaceSource(module)
             case FunctionGlobalsSource(function, _):
                 return FunctionNamespaceSource(function)
-        raise TypeError(f"NOT_IN_GLOBALS: {self.source!r} is no source of a global")
+        raise TypeError(f"NOT_IN_GLOBALS: {self.source!r} is not the source of a global")
 
     def sources(self) -> tuple[Source, ...]:
         return (self.namespace(),)

@@ -152,7 +152,7 @@ Node = tuple[int, tuple[int, ...], tuple[int, ...], int, int]
 
 
 class _Tree:
-    """Nodes, each behind its children; the last is the root."""
+    """Nodes, each after its children; the last is the root."""
 
     def __init__(self, tests: Sequence[Tests]) -> None:
         self.nodes: list[Node] = []

@@ -91,7 +91,7 @@ class FunctionMatch(IdMatch):
 
 @guard_kind
 class ModuleMatch(IdMatch):
-    """The same module."""
+    """The value is the very module that the trace saw."""
 
     kind: ClassVar[str] = "MODULE_MATCH"
 
@@ -150,7 +150,7 @@ class CodeMatch(Guard):
 
 @guard_kind
 class NoneMatch(Guard):
-    """None, or not None."""
+    """The value is None, or it is not."""
 
     source: Source
     is_none: bool = True
@@ -170,7 +170,7 @@ class NoneMatch(Guard):
 
 @guard_kind
 class BoolMatch(Guard):
-    """True or False itself."""
+    """The value is True itself, or False itself."""
 
     source: Source
     value: bool

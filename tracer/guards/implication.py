@@ -59,9 +59,9 @@ class Known:
         return isinstance(demand, OfType) and demand in self._types
 
     def of(self, kind: type[_G]) -> list[_G]:
-        """Those of a kind."""
+        """The known guards of a kind."""
         return [guard for guard in self.guards if type(guard) is kind]
 
     def on(self, source: Source) -> Sequence[Guard]:
-        """Those that read a source."""
+        """The known guards that read a source."""
         return self._on.get(source, ())

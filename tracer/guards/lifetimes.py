@@ -89,5 +89,5 @@ class EndsQuietly(Guard):
         return [f"{self.source.name} ends without code of the program"]
 
     def explain(self, *seen: Any) -> Mismatch:
-        words = f"code of the program runs when {self.source.name} is given up"
+        words = f"code of the program runs when {self.source.name} is dropped"
         return Mismatch(words, "an object without a finaliser", shown(seen[0]))

@@ -94,7 +94,7 @@ class CheckFunctionManager:
         """That of the guarded frame. It is not kept alive: with it, its entries go."""
         code = self._code_ref()
         if code is None:
-            raise ReferenceError("The code that these guards belong to is gone.")
+            raise ReferenceError("The code that these guards belong to has been freed.")
         return code
 
     # ---- text

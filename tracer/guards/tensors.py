@@ -107,7 +107,7 @@ class TensorMatch(Guard):
         return False
 
     def holds(self, seen: Any) -> bool:
-        """Whether this one tensor is as it was."""
+        """Whether the guard holds for this tensor."""
         return _C.TensorMatch((self.spec,))(seen)
 
     def follows_from(self, known: Known) -> bool:

@@ -27,7 +27,7 @@ ABSENT: Any = object()
 
 
 class _Looked(NamedTuple):
-    """What was looked up on one class: name -> where it was found and what, behind which class of the MRO."""
+    """What was looked up on one class: name -> where it was found and what, after which class of the MRO."""
 
     cls: type
     found: dict[tuple[str, int], tuple[str, type | None, type | None, Any]]
@@ -98,7 +98,7 @@ class Found(NamedTuple):
         owner, value = find(cls, self.name, None if self.after is None else self.after.get())
         if owner is None or self.owner is None:
             return owner is self.owner
-        return id(owner) == self.owner.id and _is_still(value, self.value)
+        return id(owner) == self.owner.id and _is_same_value(value, self.value)
 
 
 class ClassFacts(NamedTuple):
@@ -158,7 +158,8 @@ def held(value: Any) -> Any:
     return cls, ObjectRef(value)
 
 
-def _is_still(value: Any, held: Any) -> bool:
+def _is_same_value(value: Any, held: Any) -> bool:
+    """Whether a class attribute is the one of which `held` was kept."""
     cls, *parts = held
     if type(value) is not cls:
         return False

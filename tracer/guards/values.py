@@ -47,7 +47,7 @@ class EqualsMatch(Guard):
     def __post_init__(self) -> None:
         value = self.value.get() if type(self.value) is ObjectRef else self.value  # of a guard that is made again
         if not is_guardable_constant(value):
-            raise TypeError(f"EQUALS_MATCH on {self.source.name}: {type(value).__name__} is no plain constant")
+            raise TypeError(f"EQUALS_MATCH on {self.source.name}: {type(value).__name__} is not a plain constant")
         if is_enum_member(value):
             object.__setattr__(self, "value", ObjectRef(value))
 

@@ -77,7 +77,7 @@ def _fill_defaults(
 
 @dataclasses.dataclass
 class Passed:
-    """Arguments that a call passes on as its caller got them, behind others: of `*args` (None: none), and `**kwargs`."""
+    """Arguments that a call passes on as its caller got them, after others: of `*args` (None: none), and `**kwargs`."""
 
     rest: ArgumentsVariable | None
     keywords: Keywords

@@ -119,12 +119,12 @@ def _run_class_body(tx: Tracer, body: FunctionVariable, namespace: VariableTrack
 def new_class(tx: Tracer, metaclass: ClassVariable, args: Values, kwargs: Keywords) -> VariableTracker:
     """type.__new__(metaclass, name, bases, namespace, **kwargs), in the order of `type_new` in Objects/typeobject.c"""
     if len(args) != 3 or not args[0].is_constant() or args[1].python_type() is not tuple:
-        refuse(f"{metaclass.value.__qualname__} with such arguments")
+        refuse(f"{metaclass.value.__qualname__} with arguments that are not those of type(name, bases, namespace)")
     name, base_tuple, mapping = args
     bases = base_tuple.unpack(tx)
     namespace = _copied(tx, mapping)
     if not all(isinstance(base, ClassVariable) for base in bases):
-        refuse("type() with a base that is no class")
+        refuse("type() with a base that is not a class")
     winner = _most_derived(tx, metaclass, bases)
     if metaclass.value in RUN_AS_THEY_ARE:
         refuse(f"A call of {metaclass.value.__qualname__}")
@@ -133,7 +133,7 @@ def new_class(tx: Tracer, metaclass: ClassVariable, args: Values, kwargs: Keywor
     if winner is not metaclass and lookup(winner.value, "__new__")[0] is not type:
         return winner.get_attr(tx, "__new__").call(tx, [winner, *args], kwargs)
     if lookup(winner.value, "mro")[0] is not type:
-        refuse(f"A class with the metaclass {winner.value.__qualname__}, which has its own mro(),")
+        refuse(f"A class with the metaclass {winner.value.__qualname__}, which has its own mro()")
     made = _with_prototype(tx, winner, name.constant(), bases, namespace)
     _set_names(tx, made, namespace)
     _init_subclass(tx, made, kwargs)
@@ -147,7 +147,7 @@ def _copied(tx: Tracer, mapping: VariableTracker) -> dict[str, VariableTracker]:
         refuse(f"A class with {mapping.describe()} for a namespace")
     pairs = held.pairs(tx)
     if not all(key.is_constant() and type(key.constant()) is str for key, _ in pairs):
-        refuse("A class with a name that is no string")
+        refuse("A class with a name that is not a string")
     return {key.constant(): value for key, value in pairs}
 
 

@@ -74,7 +74,7 @@ def _cached_call(tx: Tracer, callee: Value, *args: Value, **kwargs: Value) -> Va
     if callee.source is None:
         unsupported("unsupported-call", value=callee.describe())
     if callee.value in counted:
-        _refuse(callee, "a cache that the program asks how often it was called")
+        _refuse(callee, "whose cache_info() the program reads")
     key = _key(tx, callee, args, kwargs)
     known = tx.effects.cached.known.get(key)
     if known is None:
@@ -94,7 +94,7 @@ def _refuse_small(tx: Tracer, callee: CallableVariable) -> None:
     """Refuses a cache that cannot hold every result that this trace asks for: it would return a new object the next time."""
     room = callee.value.cache_parameters()["maxsize"]
     if room is not None and sum(function == id(callee.value) for function, *_ in tx.effects.cached.known) >= room:
-        _refuse(callee, "a cache that forgets what it was asked for before")
+        _refuse(callee, "whose cache is too small for the calls of this trace")
 
 
 def _result(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Known:
@@ -148,7 +148,7 @@ def _traced_through(
         raise
     reads_state = body.reads_state(given)
     if reads_state and body.reads_changes(given):
-        _refuse(callee, "a cache that is asked for what may depend on what the program has changed")
+        _refuse(callee, "which reads what the program has changed, so that a cached result may be older than the change")
     makes_object = _keep(tx, callee, given, result, origin)
     if makes_object:
         tx.guard(DictContains(ObjectSource(changed, "caches whose results are changed"), id(callee.value), present=False))
@@ -170,6 +170,7 @@ def _place(callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, 
 
 
 def _is_found(value: Value) -> bool:
+    """Whether the cache finds a result by this argument in the next call."""
     if value.is_constant():
         return _can_be_found(value.constant())
     return value.source is not None and value.identity() is not value and _is_hashed_by_identity(value)
@@ -251,7 +252,7 @@ class _Body:
         written = set(mode.writes[writes:])
         older = [node.meta.get(EXAMPLE) for node in itertools.islice(tx.output.graph.nodes, nodes)] if written else []
         if changes or mode.draws != draws or not written.isdisjoint(storages_of(older)):
-            _refuse(callee, "a cache of a function that does more than to compute its result")
+            _refuse(callee, "which does more than compute its result, so that a cached call differs from the first")
 
     def reads_state(self, given: Sequence[Value]) -> bool:
         """Whether what it gives may depend on more than on which arguments it was given."""
@@ -350,7 +351,7 @@ def _keep(tx: Tracer, callee: Value, given: Sequence[Value], result: Value, orig
     made = [value for value in _reached(tx, [result]) if value not in older and not _is_frozen(value)]
     for value in made:
         if hasattr(value.python_type(), "__next__"):
-            _refuse(callee, f"a cache that keeps {value.describe()}")
+            _refuse(callee, f"whose cache keeps {value.describe()}")
         if isinstance(value, TensorVariable) and value.fake.layout is torch.strided:
             cached.keep_tensor(value, origin, storage_of(value.fake), writes)
         cached.keep(value, origin)

@@ -29,7 +29,7 @@ Options = tuple[tuple[str, Any], ...]
 @models(dataclasses.dataclass)
 def _dataclass(tx: Tracer, cls: Value | None = None, /, **options: Value) -> Value:
     if not all(value.is_constant() for value in options.values()):
-        _refuse("dataclass with options that are no constants")
+        _refuse("dataclass with options that are not constants")
     plain = tuple([(name, value.constant()) for name, value in options.items()])
     return DataclassDecorator(plain) if cls is None or cls.is_none() else _decorate(tx, cls, plain)
 
@@ -76,7 +76,7 @@ def _stay_abstract(cls: Any, names: frozenset[str]) -> None:
 def _decorate(tx: Tracer, cls: Value, options: Options) -> Value:
     """dataclasses.dataclass(**options)(cls), of a class that the trace made."""
     if not isinstance(cls, MadeClassVariable):
-        _refuse("dataclass of a class that existed before")
+        _refuse("dataclass of a class that was made before the traced call")
     _refuse_code_of_the_program(tx, cls, dict(options))
     fields = [value for value in cls.namespace.values() if _is_field(value)]
     prototype: Any = cls.value
@@ -118,7 +118,7 @@ def _refuse_code_of_the_program(tx: Tracer, cls: MadeClassVariable, options: dic
     if type(prototype) not in (type, abc.ABCMeta):
         _refuse("dataclass of a class with a metaclass")
     if cls.stored:
-        _refuse("dataclass of a class that was changed before")
+        _refuse("dataclass of a class whose attributes have been set since the class statement")
     if slots and (cls.steps or lookup(prototype, "__init_subclass__", prototype)[0] is not object):
         _refuse("dataclass with slots of a class with such a base")
     own_init = "__init__" in cls.namespace or not options.get("init", True)
@@ -136,7 +136,7 @@ def _refuse_code_of_the_program(tx: Tracer, cls: MadeClassVariable, options: dic
     annotations = cls.namespace.get("__annotations__")
     if isinstance(annotations, DictVariable):
         if any(isinstance(form, Placeholder) for form in prototype.__dict__["__annotations__"].values()):
-            _refuse("dataclass with an annotation that is not known")
+            _refuse("dataclass with an annotation that is not known while tracing")
 
 
 def _refuse_default(name: str, value: Value) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
-from tracer.operators.asked_strides import can_be_asked, is_in_line, with_asked_strides
 from tracer.operators.facts import OperatorFacts, facts_of, leaves
+from tracer.operators.probed_strides import can_be_probed, is_contiguous_now, with_probed_strides
 from tracer.operators.probes import way_of_elements
 
 
@@ -28,7 +28,7 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
         result = FakeTensorMode._cached_dispatch_impl(mode, func, types, args, kwargs)
         facts = facts_of(func)
         if facts.asks_layout or _gives_new_elements(facts) and _torch_may_be_wrong(func, args, kwargs):
-            return with_asked_strides(_Asker(mode), func, args, kwargs, result)
+            return with_probed_strides(_LayoutInCompiler(mode), func, args, kwargs, result)
         return result
 
     mode._cached_dispatch_impl = dispatch
@@ -44,10 +44,10 @@ def _torch_may_be_wrong(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
     if any(type(size) is int and size < 2 for tensor in tensors for size in tensor.shape):
         return True
-    return can_be_asked(tensors) and not all(map(is_in_line, tensors)) and way_of_elements(func, args, kwargs) is None
+    return can_be_probed(tensors) and not all(map(is_contiguous_now, tensors)) and way_of_elements(func, args, kwargs) is None
 
 
-class _Asker:
+class _LayoutInCompiler:
     def __init__(self, mode: FakeTensorMode) -> None:
         self._mode = mode
 

@@ -65,7 +65,7 @@ class OperatorFacts:
         position, name = self.switch
         if position >= len(args) and name not in kwargs:
             return self.off_by_default
-        return _is_off(name, argument(self.switch, args, kwargs))
+        return _is_switched_off(name, argument(self.switch, args, kwargs))
 
 
 def argument(place: Place, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -104,7 +104,7 @@ def facts_of(func: Any) -> OperatorFacts:
         statistics=statistics,
         random=torch.Tag.nondeterministic_seeded in tags,
         switch=switch,
-        off_by_default=switch is not None and _is_off(switch[1], schema.arguments[switch[0]].default_value),
+        off_by_default=switch is not None and _is_switched_off(switch[1], schema.arguments[switch[0]].default_value),
         elementwise=torch.Tag.pointwise in tags or bool(row.elementwise),
         is_view=func.is_view,
         gives_one_new_tensor=_gives_one_new_tensor(schema),
@@ -129,7 +129,8 @@ def row_of(func: torch._ops.OpOverload) -> Row:
     return Row(fails=other.fails, elementwise=other.elementwise)
 
 
-def _is_off(name: str, value: Any) -> bool:
+def _is_switched_off(name: str, value: Any) -> bool:
+    """Whether an argument of `_SWITCHED_OFF`, such as `training`, has the value that switches the behaviour off."""
     off = _SWITCHED_OFF[name]
     return type(value) is type(off) and value == off
 

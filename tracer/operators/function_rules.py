@@ -11,8 +11,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from tracer.operators.asked_strides import laid_out_as_asked
 from tracer.operators.meta import meta
+from tracer.operators.probed_strides import laid_out_as_probed
 
 
 @meta(
@@ -21,7 +21,7 @@ from tracer.operators.meta import meta
 def _laid_out_otherwise(function: Any, *args: Any, **kwargs: Any) -> Any:
     """PyTorch decomposes these functions before a fake mode sees them, and the parts give other strides than the function's own
     kernel. The kernel is run to find its strides."""
-    return laid_out_as_asked(function, args, kwargs, function(*args, **kwargs))
+    return laid_out_as_probed(function, args, kwargs, function(*args, **kwargs))
 
 
 # -- recurrent layers ----------------------------------------------------------------------------------------------

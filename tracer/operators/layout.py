@@ -51,7 +51,7 @@ def _is_zero(size: Any) -> bool:
     return type(size) is int and size == 0
 
 
-def in_line(rank: int) -> range:
+def contiguous_order(rank: int) -> range:
     """The order of the dims of a contiguous tensor, the innermost first."""
     return range(rank - 1, -1, -1)
 
@@ -67,7 +67,7 @@ def dense_strides(
     """
     strides: list[Any] = [1] * len(sizes)
     step: Any = 1
-    for dim in in_line(len(sizes)) if order is None else order:
+    for dim in contiguous_order(len(sizes)) if order is None else order:
         strides[dim] = step
         step = step * (1 if is_empty(sizes[dim]) else sizes[dim])
     return tuple(strides)
@@ -76,7 +76,7 @@ def dense_strides(
 def sorted_dims(rank: int, swaps: Callable[[int, int, bool], bool | None]) -> list[int]:
     """Dims from the innermost on, each moved inwards as long as `swaps(inner, outer, last)` says so: whether two dims are in the
     wrong order; None if nothing tells, and the next one inwards is asked about. `last`: there is no next one."""
-    order = list(in_line(rank))
+    order = list(contiguous_order(rank))
     for start in range(1, rank):
         at = start
         for inner in range(start - 1, -1, -1):
@@ -141,7 +141,7 @@ def answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], stri
 def _answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
     algebra = adapter.algebra
     if question == "contiguous":
-        return _empty(algebra, sizes) | dense_in_order(algebra, sizes, strides, in_line(len(sizes)))
+        return _empty(algebra, sizes) | dense_in_order(algebra, sizes, strides, contiguous_order(len(sizes)))
     if question == "non_overlapping_and_dense":
         return non_overlapping_and_dense(adapter, sizes, strides)
     kind, _, dims = question.rpartition("_")
@@ -191,7 +191,7 @@ def non_overlapping_and_dense(adapter: TorchShapeEnv, sizes: Sequence[IntExpr], 
     hints = [(env.hint_of(stride), env.hint_of(size)) for stride, size in zip(strides, sizes, strict=True)]
     empty = _empty(algebra, sizes)
     if any(None in pair for pair in hints):
-        return empty | dense_in_order(algebra, sizes, strides, in_line(len(sizes)))
+        return empty | dense_in_order(algebra, sizes, strides, contiguous_order(len(sizes)))
     order = sorted(range(len(sizes)), key=lambda dim: (hints[dim], -dim))
     dense = empty | dense_in_order(algebra, sizes, strides, order)
     if dense.hint is not False or env.statically_known(dense) is not None:

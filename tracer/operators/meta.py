@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, _BypassDispatchCache
 
-from tracer.operators.asked_strides import is_written_in_line
 from tracer.operators.data_sizes import bound_sizes_of_data
 from tracer.operators.facts import facts_of, leaves
 from tracer.operators.free_strides import laid_out_by_order, with_contiguous_operands
 from tracer.operators.layout import all_same
 from tracer.operators.memo import CallKey, cached_result
+from tracer.operators.probed_strides import is_always_contiguous
 from tracer.operators.results import CachedResult, NotCacheable
 from tracer.operators.same_shape import same_shape_result
 from tracer.operators.strides import with_real_strides
@@ -141,7 +141,7 @@ def _kernel_unasked(
     """Within, it is not guarded which kernel the operator takes, if its result lies alike with each."""
     chooser = facts_of(func).row.kernels
     tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)] if chooser else []
-    if not tensors or any(tensor.device.type != "cpu" or not is_written_in_line(tensor) for tensor in tensors):
+    if not tensors or any(tensor.device.type != "cpu" or not is_always_contiguous(tensor) for tensor in tensors):
         return contextlib.nullcontext()
     return mode.torch_env.answering_by_hint(chooser, _COMPARISONS)
 
@@ -164,7 +164,7 @@ def _check_layout_of_out(before: list[tuple[torch.Tensor, tuple[Any, ...]]], arg
     """Raises UnknownLayout if `out` was given other sizes. In C it then lies as a new result would; PyTorch's rules make it
     contiguous, which is the same for contiguous operands alone."""
     resized = any(tensor.dim() > 1 and not all_same(tensor.shape, sizes) for tensor, sizes in before)
-    if resized and not all(is_written_in_line(arg) for arg in args if isinstance(arg, torch.Tensor)):
+    if resized and not all(is_always_contiguous(arg) for arg in args if isinstance(arg, torch.Tensor)):
         raise UnknownLayout
 
 

@@ -35,7 +35,7 @@ class Known(NamedTuple):
 
 
 class OperationCache:
-    """One per trace."""
+    """The results of operations in one trace, by their arguments."""
 
     def __init__(self, mode: FakeMode) -> None:
         self.mode = mode
@@ -74,12 +74,12 @@ class OperationCache:
         mode.watch_effects()
         result = run()
         if parts not in cache:  # None stands for what cannot be remembered
-            is_repeatable = mode.repeatable and _is_key_still(key, operation, args, kwargs)
+            is_repeatable = mode.repeatable and _arguments_are_unchanged(key, operation, args, kwargs)
             cache[parts] = self._known(operation, key, result) if is_repeatable else None
         return result
 
     def _of_this_state(self) -> dict[tuple[Any, ...], Known | None]:
-        """What is known under the settings of torch as they are now."""
+        """The results that are known under the present settings of torch."""
         for state, cache in self._by_state:
             if state.check():
                 return cache
@@ -124,7 +124,7 @@ def _is_stateless(operation: Any) -> bool:
     return module is None or module in ("torch", "_operator") or module.startswith("torch.")
 
 
-def _is_key_still(key: CallKey, operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _arguments_are_unchanged(key: CallKey, operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether an operation has left its arguments as they were: `requires_grad_` changes one, and no operator is run."""
     try:
         return CallKey(key.mode, operation, args, kwargs).parts == key.parts

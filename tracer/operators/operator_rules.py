@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from tracer.operators.asked_strides import is_written_in_line
 from tracer.operators.layout import hint
 from tracer.operators.meta import meta
+from tracer.operators.probed_strides import is_always_contiguous
 
 aten = torch.ops.aten
 
@@ -31,7 +31,7 @@ def _normalised_by_statistics(
     if input.device.type != "cpu" or not input.dtype.is_floating_point or input.dim() < 2:
         return NotImplemented
     static = all(type(size) is int for size in (*input.shape, *input.stride()))
-    if not (input.is_contiguous() if static else is_written_in_line(input)):
+    if not (input.is_contiguous() if static else is_always_contiguous(input)):
         return NotImplemented
     for each in (weight, bias, running_mean, running_var):
         if each is not None and (tuple(each.shape) != (input.shape[1],) or each.device != input.device):

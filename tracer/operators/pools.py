@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
-from tracer.operators.asked_strides import can_be_asked, is_in_line, laid_out_as_asked
 from tracer.operators.meta import meta
+from tracer.operators.probed_strides import can_be_probed, is_contiguous_now, laid_out_as_probed
 
 _DIMS = {"1d": 1, "2d": 2, "3d": 3}
 
@@ -70,7 +70,7 @@ def _result(
     result = pooled(*args, **kwargs) if symbolic and type(input) is FakeTensor else NotImplemented
     if result is NotImplemented:
         return NotImplemented
-    return laid_out_as_asked(function, (input, kernel_size, *args), kwargs, result)
+    return laid_out_as_probed(function, (input, kernel_size, *args), kwargs, result)
 
 
 def _pooled(
@@ -84,7 +84,7 @@ def _pooled(
         return NotImplemented
     if not data.dtype.is_floating_point or any(size == 0 for size in data.shape):
         return NotImplemented
-    if not is_in_line(data) and not can_be_asked([data]):
+    if not is_contiguous_now(data) and not can_be_probed([data]):
         return NotImplemented
     sizes = []
     for size, window, step, pad in zip(data.shape[-dims:], windows, steps, pads):

@@ -64,7 +64,7 @@ def recorded(torch_operator: Callable[..., Any], *, guards: bool = False) -> Cal
 def _need_one_trace(node: SymNode, others: tuple[Any, ...]) -> None:
     for other in others:
         if getattr(other, "shape_env", node.shape_env) is not node.shape_env:
-            raise ValueError(f"the symbolic numbers {node} and {other} belong to two different traces")
+            raise ValueError(f"the symbolic numbers {node} and {other} belong to different traces")
 
 
 def all_constant(values: tuple[Any, ...]) -> bool:

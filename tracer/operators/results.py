@@ -28,7 +28,7 @@ class SameArgument(NamedTuple):
 
 
 class Constant(NamedTuple):
-    """None or an int."""
+    """A result that is None or an int."""
 
     value: Any
 

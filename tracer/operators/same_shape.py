@@ -60,7 +60,7 @@ def same_shape_result(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Ma
     contiguous = layout.answer(mode.torch_env, "contiguous", sizes, _exprs(mode, first.stride()))
     if mode.torch_env.env.statically_known(contiguous) is not True:
         return None
-    small = [_of_two(mode, arg) if isinstance(arg, torch.Tensor) and arg.dim() else arg for arg in args]
+    small = [_with_sizes_of_two(mode, arg) if isinstance(arg, torch.Tensor) and arg.dim() else arg for arg in args]
     result = mode.run_operator(func, (), small, kwargs)
     if in_place:
         return args[0] if result is small[0] else None
@@ -95,7 +95,7 @@ def _exprs(mode: FakeMode, numbers: Sequence[Any]) -> list[IntExpr]:
     return [integer(number) if type(number) is int else layout.expression(number) for number in numbers]
 
 
-def _of_two(mode: FakeMode, tensor: FakeTensor) -> FakeTensor:
+def _with_sizes_of_two(mode: FakeMode, tensor: FakeTensor) -> FakeTensor:
     """A fake of the same rank and kind, each size of which is 2."""
     meta = torch.empty([2] * tensor.dim(), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
     return FakeTensor(mode, meta, tensor.fake_device)

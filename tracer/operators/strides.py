@@ -16,10 +16,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tracer.operators import layout, table
-from tracer.operators.asked_strides import AskerOfTrace, with_asked_strides
 from tracer.operators.facts import OperatorFacts, facts_of
 from tracer.operators.free_strides import OF_NO_LAYOUT, is_laid_out_like_its_argument, subtracts_the_first
-from tracer.operators.layout import all_same, dense_strides, in_line, same, sorted_dims
+from tracer.operators.layout import all_same, contiguous_order, dense_strides, same, sorted_dims
+from tracer.operators.probed_strides import LayoutInTrace, with_probed_strides
 from tracer.operators.probes import FLATTENS, way_of_elements
 from tracer.operators.results import laid_out
 
@@ -53,7 +53,7 @@ def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Ma
                 return ruled
     except _Unknown:
         pass
-    return with_asked_strides(AskerOfTrace(mode), func, args, kwargs, result)
+    return with_probed_strides(LayoutInTrace(mode), func, args, kwargs, result)
 
 
 def assume_copied(mode: FakeMode, function: str, args: Sequence[Any], result: Any) -> None:
@@ -137,7 +137,7 @@ def _with_channels(mode: FakeMode, lies: str, args: Sequence[Any], result: Any) 
 
 def _in_order(mode: FakeMode, args: Sequence[Any], tensor: FakeTensor, order: Sequence[int] | None) -> FakeTensor:
     """The tensor with dense strides in this order of the dims, the innermost first; None: contiguous."""
-    strides = _filled(mode, tensor.shape, order or in_line(tensor.dim()))
+    strides = _filled(mode, tensor.shape, order or contiguous_order(tensor.dim()))
     return tensor if _same(mode, strides, tensor.stride()) else laid_out(mode, args, tensor, strides)
 
 
@@ -165,7 +165,7 @@ def _strides(
 ) -> tuple[Any, ...] | None:
     """The strides that C gives to the result of an elementwise operator. Raises _Unknown if it neither sorts nor flattens."""
     shaped = [tensor for tensor in tensors if tensor.dim()]
-    plain = _filled(mode, sizes, in_line(len(sizes)))
+    plain = _filled(mode, sizes, contiguous_order(len(sizes)))
     of_one_shape = all(_same(mode, tensor.shape, sizes) for tensor in shaped)
     contiguous = of_one_shape and all(_same(mode, tensor.stride(), plain) for tensor in shaped)
     if contiguous and not any(_is(mode, "eq", size, 0) for size in sizes):
@@ -213,7 +213,7 @@ def _sorted_dims(mode: FakeMode, sizes: Sequence[Any], operands: Sequence[Sequen
 def _filled(mode: FakeMode, sizes: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:
     """The strides of a tensor without gaps; `order` has the dims, the innermost first. C counts a size of 0 as 1 only in the
     order of a contiguous tensor."""
-    plain = list(order) == list(in_line(len(sizes)))
+    plain = list(order) == list(contiguous_order(len(sizes)))
     return dense_strides(sizes, order, lambda size: plain and _is(mode, "eq", size, 0))
 
 

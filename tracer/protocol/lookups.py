@@ -42,7 +42,7 @@ def recorded(findings: Findings) -> Iterator[None]:
 
 
 def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
-    """(the class in the MRO of `cls` that defines a name, its raw value). Starts behind `after`, as super() does."""
+    """(the class in the MRO of `cls` that defines a name, its raw value). Starts after the class `after`, as super() does."""
     if type_mro(cls) is None:  # it is None while the class's own mro() runs
         unsupported("unsupported-attribute", value=f"class {class_name(cls)}, which is being made", name=name)
     owner, value = find(cls, name, after)

@@ -239,7 +239,7 @@ class Recorder:
         try:
             self._end()
             content = f"{type(error).__name__}: {error}"
-            log.warning("recording to %s has ended: %s. Nothing else is affected.", self.directory, content)
+            log.warning("recording to %s has stopped: %s. The program is not affected.", self.directory, content)
         except Exception:  # a handler of the program's own, or a file that cannot be closed
             return
 

@@ -53,7 +53,7 @@ def parse_path(text: str) -> Path:
     except (SyntaxError, ValueError, TypeError):
         node = ast.Constant(None)
     if not isinstance(node, ast.Name):
-        raise UserError(f"{text!r} is no path to an argument", hint="write x, batch['ids'] or x.mask.")
+        raise UserError(f"{text!r} is not a path to an argument", hint="write x, batch['ids'] or x.mask.")
     return (node.id, *reversed(keys))
 
 
@@ -134,8 +134,8 @@ def _attribute(value: Any, source: Source, key: Attribute, path: Path) -> tuple[
     table, own_dict = _module_table(value, name), instance_dict(value)
     if table is None or own_dict is None:
         raise UserError(
-            f"{path_text(path)} was declared, but {source.name} holds no attribute {name!r}",
-            hint="a path leads through what objects hold themselves, not through properties or what their classes have.",
+            f"{path_text(path)} was declared, but {source.name} has no attribute {name!r} of its own",
+            hint="a path can use attributes that are stored in the object, not properties or attributes of its class.",
         )
     return own_dict[table][name], ItemSource(AttrSource(source, table), name)
 
@@ -197,7 +197,7 @@ def _copy_without_init(owner: Any, path: Path) -> Any:
     except TypeError:
         raise UserError(
             f"{path_text(path)} is an attribute of a {cls.__name__}, which cannot be made again",
-            hint="declare what is handed in as an argument of its own, or as an item of a dict or a list.",
+            hint="pass the value as an argument of its own, or as an item of a dict or a list.",
         ) from None
     for slot in (each for klass in type_mro(cls) for each in type_dict(klass).values()):
         if type(slot) is types.MemberDescriptorType:

@@ -42,7 +42,7 @@ _of_code = IdentityMap()  # code -> EntriesOfCode
 
 
 def entries_of_code(code: types.CodeType) -> EntriesOfCode:
-    """Those of this code object in all regions."""
+    """The entries of a code object in all regions."""
     entries: EntriesOfCode | None = _of_code.get(code)
     if entries is None:
         _of_code.set(code, entries := EntriesOfCode())

@@ -57,7 +57,7 @@ def entries_of(region: _C.Region, code: types.CodeType, globals_: dict[str, Any]
 
 
 def find_entry(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> _C.Entry | None:
-    """The first entry whose guards hold for these argument slots; None on a miss. A check_fn takes the closure behind them, if
+    """The first entry whose guards hold for these argument slots; None on a miss. A check_fn takes the closure after them, if
     any."""
     positional = (*args, function.__closure__) if function.__code__.co_freevars else args
     for entry in entries:
@@ -116,7 +116,7 @@ def make_entry(
 
     `extras`: the objects that the code needs beside the program's (the graph, for one), by the names of the cells it has them
     in. `needs_hook`: the code calls functions of the program, whose frames are offered to the region. `fetches`: check_fn
-    returns a tuple of values that it has read, which the code takes behind its arguments.
+    returns a tuple of values that it has read, which the code takes after its arguments.
     """
     cells = tuple(types.CellType(value) for value in extras.values())
     entry = _C.Entry(

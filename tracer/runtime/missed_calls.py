@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST_EXPLAINED = 8  # entries of which an explanation says what fails; the last used first
 MOST_KEPT = 64  # explanations that a region keeps
-GONE = "the function that was called is gone, and with it what it was compiled for"
+GONE = "the function that was called is gone, and its entries with it"
 
 
 class Explanations:
@@ -184,7 +184,7 @@ def _failure_of(entry: _C.Entry, args: tuple[Any, ...], function: types.Function
         while step is not None:
             try:
                 if step.get(values) is NOT_KEPT:
-                    text = f"what {step.name} was is not kept; ask tracer.why while the call is at hand"
+                    text = f"the value of {step.name} was not kept; call tracer.why with these arguments to see it"
                     return GuardFailure(None, text, "", "")
             except Exception:  # what lies behind it cannot be read
                 pass

@@ -285,7 +285,7 @@ class RegionState:
 
     def _captured(self) -> dict[str, bool]:
         """Settings: what depends on data enters the graph where a break is an error, and in each function whose entries are to
-        serve declared shapes, those behind a break too."""
+        serve declared shapes, those after a break too."""
         data = self.fullgraph or self.shapes is not None
         return {
             "capture_scalar_outputs": config.capture_scalar_outputs or data,
@@ -303,7 +303,7 @@ class RegionState:
             self.ahead.pop(id(args), None)
 
     def trace_in_background(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
-        """As `trace`, for a thread that traces while others run the program."""
+        """As `trace`, called by a thread that traces while other threads run the program."""
         return _outside_dynamo(self.trace)(function, args, concurrent=True)
 
     def declared_shapes(self, function: types.FunctionType, args: tuple[Any, ...]) -> Declared | None:

@@ -267,11 +267,13 @@ class ShapeSpec:
                 strides = self._strides_of(path, value) if path in self.strided else ()
                 tensors[path] = DeclaredTensor(path, value, source, _dims_of_tensor(path, dims, value), strides)
             elif path in self.strided and value is not None:
-                raise UserError(f"{path_text(path)} was declared as strided, but is {type(value).__name__}, no tensor")
+                raise UserError(f"{path_text(path)} was declared as strided, but is a {type(value).__name__}, not a tensor")
             elif type(value) is int:
                 ints[path] = DeclaredInt(path, value, source, _expr_of_int(path, dims))
             elif value is not None:
-                raise UserError(f"{path_text(path)} was declared with dims, but is {type(value).__name__}, no tensor and no int")
+                raise UserError(
+                    f"{path_text(path)} was declared with dims, but is a {type(value).__name__}, not a tensor or an int"
+                )
         found = [*(each.exprs() for each in tensors.values()), *(each.exprs() for each in ints.values())]
         places = {place: expr for exprs in found for place, expr in exprs.items()}
         present = {symbol for expr in places.values() for symbol in expr.free_symbols}
@@ -385,7 +387,7 @@ def _read_modes(modes: str | Sequence[str]) -> tuple[str, ...]:
     names = [name.strip() for name in modes.split(",")] if isinstance(modes, str) else list(modes)
     for name in names:
         if name not in MODES:
-            raise UserError(f"{name!r} is no mode of torch", hint=f"write modes='no_grad'; there are {', '.join(MODES)}.")
+            raise UserError(f"{name!r} is not a mode of torch", hint=f"write modes='no_grad'; there are {', '.join(MODES)}.")
     return tuple(dict.fromkeys(names))
 
 
@@ -394,7 +396,7 @@ def _split_dims(text: str) -> list[str]:
     try:
         node = ast.parse(f"({text.strip().rstrip(',')},)", mode="eval").body
     except (SyntaxError, ValueError):
-        raise _Unreadable(f"{text.strip()!r} is no list of dims", hint="write B, S, or B, _, 2*S + 1.") from None
+        raise _Unreadable(f"{text.strip()!r} is not a list of dims", hint="write B, S, or B, _, 2*S + 1.") from None
     assert isinstance(node, ast.Tuple)
     return [ast.unparse(part) for part in node.elts]
 
@@ -415,13 +417,15 @@ def _bounds_of_keyword(name: str, bounds: Any) -> dict[str, Any]:
     if isinstance(bounds, Mapping):
         unknown = set(bounds) - {"min", "max", "multiple_of"}
         if unknown:
-            raise UserError(f"{name} was declared with {unknown.pop()!r}", hint="there are min, max and multiple_of.")
+            raise UserError(f"{name} was declared with {unknown.pop()!r}", hint="give min, max or multiple_of.")
         return dict(bounds)
     if isinstance(bounds, (tuple, list)) and 2 <= len(bounds) <= 3:
         return dict(zip(("min", "max", "multiple_of"), bounds))
     if isinstance(bounds, str) and (found := _RANGE.fullmatch(meant_line(f"{name} in {bounds}") or "")):
-        raise UserError(f"{name}={bounds!r} bounds no size", hint=f"write {name}=({found[2]}, {found[3]}).")
-    raise UserError(f"{name}={bounds!r} bounds no size", hint=f"write {name}=(1, 64), or {name}=(8, 4096, 8) for multiples of 8.")
+        raise UserError(f"{name}={bounds!r} is not a range of sizes", hint=f"write {name}=({found[2]}, {found[3]}).")
+    raise UserError(
+        f"{name}={bounds!r} is not a range of sizes", hint=f"write {name}=(1, 64), or {name}=(8, 4096, 8) for multiples of 8."
+    )
 
 
 def _variable(name: str, fields: dict[str, Any]) -> Variable:

@@ -95,8 +95,8 @@ def computed_only(name: str, expr: Any, dims: str, bounds: tuple[int, int | None
     """
     text = show(expr)
     message = (
-        f"{name} stands nowhere alone, only in {text}, at {dims!r}: a size that others are computed from has to be a dim of an "
-        f"input itself"
+        f"{name} is only used in an expression, {text}, in {dims!r}: some dim of an input has to be {name} itself, so that its "
+        f"value can be read"
     )
     symbol = sympy.Symbol(name, integer=True)
     factor, rest = expr.coeff(symbol), expr.coeff(symbol, 0)

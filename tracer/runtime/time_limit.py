@@ -50,7 +50,9 @@ class TimeLimit:
     def refuse_while_abandoned_runs(self) -> None:
         """Raises CompileTimeout while an abandoned backend is still running."""
         if is_compiling():
-            raise CompileTimeout("a backend that was given up at its compile_timeout is still at work; nothing else is compiled")
+            raise CompileTimeout(
+                "a backend that exceeded its compile_timeout is still running; until it ends, nothing else is compiled"
+            )
 
     def check(self) -> None:
         """Raises CompileTimeout when the time is up."""

@@ -37,7 +37,7 @@ class NodeRef:
 
 @dataclasses.dataclass
 class Saved:
-    """The data of one entry."""
+    """What a file holds of one entry."""
 
     guards: tuple[Guard, ...]
     fetched: tuple[Source, ...]
@@ -67,7 +67,9 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
             "make these functions of their own, and compile each"
         )
     if not target.state.compiler_fn.runs_as_written:
-        raise Refused(f"what the backend {target.state.compiler_fn.name!r} makes of a graph is not saved; only eager's is")
+        raise Refused(
+            f"graphs that the backend {target.state.compiler_fn.name!r} has compiled are not saved, only those of 'eager'"
+        )
     manager, function = guarded.manager, target.function
     if not manager.valid:
         raise Refused(f"{manager.died} has died")
@@ -112,7 +114,7 @@ def _extras(entry: _C.Entry, guarded: GuardedCode) -> tuple[dict[str, Any], tupl
             compiled = compiled.__closure__[compiled.__code__.co_freevars.index("compiled")].cell_contents
         forward = getattr(type(guarded.graph), "forward", None)
         if getattr(compiled, "__self__", None) is not guarded.graph or compiled.__func__ is not forward:
-            raise Refused("what runs is not the graph itself")
+            raise Refused("the backend runs other code than the graph itself")
         values[guarded.graph_name] = _GRAPH
     return values, tuple(wrappers)
 
@@ -136,9 +138,9 @@ def _node_records(gm: fx.GraphModule) -> tuple[tuple[Any, ...], ...]:
     found = []
     for index, node in enumerate(gm.graph.nodes):
         if node.op in ("get_attr", "call_module"):
-            raise Refused(f"the graph holds {node.target}, a value or a graph of its own")
+            raise Refused(f"the graph contains {node.target}, which is a value or another graph")
         if node.op == "call_function" and user_marks.is_allowed(node.target):
-            raise Refused(f"what {name_with_place(node.target)}, which is allowed in the graph, gives is not looked through")
+            raise Refused(f"{name_with_place(node.target)} is allowed in the graph, and changes of its code cannot be noticed")
         args, kwargs = fx.map_arg((node.args, node.kwargs), numbers.__getitem__)
         found.append(
             (node.op, node.name, node.target, _plain_containers(args), _plain_containers(kwargs), node.meta.get("stack_trace"))
@@ -187,16 +189,16 @@ def check_readable(data: bytes, entry: _C.Entry, target: Target) -> None:
     try:
         found: GuardedCode = load_entry(data, target).guarded_code
     except Differs as error:
-        raise Refused(f"it does not load: {error}") from None
+        raise Refused(f"it cannot be loaded: {error}") from None
     except Exception as error:
-        raise Refused(f"what was written cannot be read ({type(error).__name__}: {error})") from error
+        raise Refused(f"what was written cannot be read back ({type(error).__name__}: {error})") from error
     wanted: GuardedCode = entry.guarded_code
     lines, expected = found.guards_text.splitlines(), wanted.guards_text.splitlines()
     differing = next((f"{now}, not {was}" for was, now in zip(expected, lines) if was != now), None)
     if differing is not None or len(lines) != len(expected):
-        raise Refused(f"its guards read back as others: {differing or f'{len(lines)} lines of {len(expected)}'}")
+        raise Refused(f"its guards are not the same after loading: {differing or f'{len(lines)} lines of {len(expected)}'}")
     if _graph_text(found) != _graph_text(wanted):
-        raise Refused("its graph reads back as another one")
+        raise Refused("its graph is not the same after loading")
 
 
 def _graph_text(guarded: GuardedCode) -> str | None:

@@ -91,7 +91,7 @@ def member_place(member: enum.Enum) -> tuple[type, Any, str]:
         return cls, member._name_, fingerprint_of(value)
     if isinstance(member, enum.Flag) and type(value) is int:
         return cls, value, fingerprint_of(value)
-    raise Refused(f"{cls.__qualname__} has no member of the name {member._name_!r} that is this one")
+    raise Refused(f"{member._name_!r} of {cls.__qualname__} is not the same object as the member of that name")
 
 
 def member_at(cls: Any, place: Any, fingerprint: str) -> enum.Enum:

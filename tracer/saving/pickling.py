@@ -157,7 +157,9 @@ class Pickler(pickle.Pickler):
             return self._name_or_path(obj)
         if isinstance(obj, torch._ops.OpOverload):
             if obj.namespace not in _OPERATORS:
-                raise Refused(f"what is faked of the operator {obj} is code that is not torch's, and is not looked through")
+                raise Refused(
+                    f"the fake implementation of the operator {obj} is code of the program, whose changes cannot be noticed"
+                )
             return "operator", obj.namespace, obj._schema.name.partition("::")[2], obj._overloadname
         if kind is dict:
             return self._namespace(obj)
@@ -170,13 +172,13 @@ class Pickler(pickle.Pickler):
     def _code_at(self, code: types.CodeType) -> Any:
         path = self.where.paths.get(id(code))
         if path is None:
-            raise Refused(f"the code of {code.co_qualname} is not found by a path from the call")
+            raise Refused(f"no path leads from the arguments of the call to the code of {code.co_qualname}")
         return "code", path, digest(code), code.co_qualname
 
     def _module(self, obj: types.ModuleType) -> Any:
         name: Any = vars(obj).get("__name__")
         if sys.modules.get(name) is not obj:
-            raise Refused(f"the module {name} is not found by its name")
+            raise Refused(f"the module {name} cannot be found by its name")
         return "module", name
 
     def _name_or_path(self, obj: Any) -> Any:
@@ -189,7 +191,7 @@ class Pickler(pickle.Pickler):
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, (type, types.ModuleType)) and getattr(owner, obj.__name__, None) == obj:
             return "attribute", owner, obj.__name__
-        raise Refused(f"{name_with_place(obj)} is found neither by a name nor by a path from the call")
+        raise Refused(f"{name_with_place(obj)} cannot be found, neither by its name nor by a path from the arguments of the call")
 
     def _namespace(self, obj: dict[str, Any]) -> Any:
         if obj is self.function.__globals__:
@@ -214,7 +216,9 @@ class Pickler(pickle.Pickler):
             case GlobalStateMatch():
                 numbers = obj.snapshot.numbers()
                 if numbers is None:
-                    raise Refused("it was traced under a mode of torch's (a default device, a torch function or dispatch mode)")
+                    raise Refused(
+                        "it was traced inside a mode of torch (a default device, a torch-function mode or a dispatch mode)"
+                    )
                 return _global_state, (numbers,)
             case MarksMatch():
                 return MarksMatch, (

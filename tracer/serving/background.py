@@ -1,7 +1,7 @@
 """A worker thread that traces missed calls, while the requests that missed run in CPython.
 
 It traces a call under the torch state of the thread that made it, and installs the entry when it is complete. A call that some
-entry serves by the time its turn comes is not traced.
+entry serves by the time its turn comes is not traced. `metrics.counters["background"]` counts what became of the calls.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Job:
     state: RegionState
     function: types.FunctionType
     args: tuple[Any, ...]
-    key: Any
-    context: contextvars.Context
-    thread_state: ThreadState
-    snapshot: Any
+    key: Any  # see `_key`
+    context: contextvars.Context  # with the overlays of `config`
+    thread_state: ThreadState  # the part of torch's state that can be set on another thread
+    snapshot: Any  # all of torch's state: whether setting that part has restored it
 
     @classmethod
     def of(cls, state: RegionState, function: types.FunctionType, args: tuple[Any, ...], key: Any) -> Job:
@@ -51,13 +51,14 @@ class Job:
 
 
 @dataclasses.dataclass
-class _InVain:
-    """Of calls alike that gave no entry: how often they missed since, and how often they are to miss until one is tried again."""
+class _Failures:
+    """Calls with one key for which tracing gave no entry. Each failure doubles the number of misses until the next attempt."""
 
-    missed: int = 0
-    wanted: int = 1
+    missed: int = 0  # since the last attempt
+    wanted: int = 1  # misses until the next one
 
-    def is_due(self) -> bool:
+    def count_miss(self) -> bool:
+        """Counts a miss; returns whether it is time for another attempt."""
         self.missed += 1
         return self.missed >= self.wanted
 
@@ -69,22 +70,23 @@ class Worker:
         self._lock = threading.Lock()
         self._jobs: deque[Job] = deque()
         self._pending: set[Any] = set()
-        self._in_vain: dict[Any, _InVain] = {}  # calls that gave no entry, the last tried at the end
+        self._failures: dict[Any, _Failures] = {}  # by key, in the order of the last attempt
         self._thread: threading.Thread | None = None
         self._idle = threading.Condition(self._lock)
         self._ended = False
 
     def has_room_for(self, state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
-        """Whether the queue has room for the call and holds none like it. A cheap check without the lock: after a cold start,
-        when every request misses, the requests should leave the GIL to the worker."""
+        """Whether the call can be queued now: there is room, no call with its key waits, and none has failed too recently. Called
+        once for each miss, which it counts. A cheap check without the lock: after a cold start, when every request misses, the
+        requests should leave the GIL to the worker."""
         key = _key(state, function, args)
-        known = self._in_vain.get(key)
-        if known is not None and not known.is_due():
+        failures = self._failures.get(key)
+        if failures is not None and not failures.count_miss():
             return False
         return len(self._jobs) < MOST_WAITING and key not in self._pending
 
     def add(self, state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
-        """Queues a call; returns whether it was queued. It is not if the queue is full or holds a call like it."""
+        """Queues a call; returns whether it was queued. It is not if the queue is full or holds a call with its key."""
         key = _key(state, function, args)
         with self._lock:
             if key in self._pending or len(self._jobs) >= MOST_WAITING:
@@ -111,7 +113,7 @@ class Worker:
             self._jobs.clear()
 
     def end(self) -> None:
-        """As the process ends: nothing more is traced, and what is being traced is given up."""
+        """At the end of the process: empties the queue and stops the thread, in the middle of a trace if need be."""
         self.forget()
         thread, self._ended = self._thread, True
         if thread is not None:
@@ -140,15 +142,18 @@ class Worker:
             del job
 
     def _note(self, key: Any, outcome: str) -> None:
-        known = self._in_vain.pop(key, None) or _InVain()
+        failures = self._failures.pop(key, None) or _Failures()
         if outcome in ("failed", "refused"):
-            known.missed, known.wanted = 0, 2 * known.wanted
-            self._in_vain[key] = known
-            while len(self._in_vain) > MOST_WAITING:
-                self._in_vain.pop(next(iter(self._in_vain)))
+            failures.missed, failures.wanted = 0, 2 * failures.wanted
+            self._failures[key] = failures
+            while len(self._failures) > MOST_WAITING:
+                self._failures.pop(next(iter(self._failures)))
 
 
 def _trace(job: Job) -> str:
+    """Traces a call and installs the entry. Returns what became of it: "compiled"; "served" by another entry meanwhile;
+    "skipped", because the code is never traced; "refused", because it is not traced now; or "another torch state", because that
+    of the calling thread cannot be set on this one."""
     with job.thread_state.entered():
         if not job.snapshot.check():
             return "another torch state"
@@ -166,11 +171,14 @@ def _trace(job: Job) -> str:
 
 
 def _key(state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+    """Calls with the same key are queued once. A job keeps alive what its key names by address. A key in `_failures` may outlive
+    these objects: at worst, a call of others with their addresses is traced later."""
     return id(state), id(function.__code__), id(function.__globals__), _signature(args)
 
 
 def _signature(args: tuple[Any, ...]) -> Any:
-    """A key that is mostly the same for calls that one entry would serve."""
+    """The types of the arguments, and the shapes and dtypes of tensors. Calls that one entry would serve may differ in it: then
+    both are queued, and `Job.is_served` finds the entry of the first."""
     return tuple([(tuple(arg.shape), arg.dtype) if isinstance(arg, torch.Tensor) else type(arg) for arg in args])
 
 

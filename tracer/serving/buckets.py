@@ -63,9 +63,9 @@ class BucketPlan:
     _found: dict[int, int] = dataclasses.field(default_factory=dict, repr=False, compare=False, init=False)
 
     def bucket_for(self, size: int) -> int:
-        """The smallest bucket that a size may be padded to. For a size that is not in the histogram that is proved when it is
-        first asked for, in milliseconds, and kept. Raises UserError for a size that was not declared, is larger than all buckets,
-        or is treated by the program as no bucket of its size or more is.
+        """The smallest bucket that a size may be padded to. For a size that is not in the histogram it is proved at the first
+        call, in milliseconds, and kept. Raises UserError for a size that was not declared, is larger than all buckets, or for
+        which the program takes other branches than for every bucket that is large enough.
         """
         bucket = self.serves.get(size, self._found.get(size))
         if bucket is None:
@@ -83,8 +83,8 @@ class BucketPlan:
             if self.behavior.alike(self.behavior.at(bucket), here):
                 return bucket
         raise UserError(
-            f"{self.size} = {size} can be padded to none of the buckets {', '.join(map(str, self.buckets))}: the program treats "
-            f"those of that size or more otherwise",
+            f"{self.size} = {size} can be padded to none of the buckets {', '.join(map(str, self.buckets))}: the program does "
+            f"something else for these sizes",
             hint="put it into the histogram, so that a bucket is planned for it.",
         )
 
@@ -101,23 +101,24 @@ class BucketPlan:
             following = self.buckets[bisect.bisect_left(self.buckets, size)]
             if not self.behavior.alike(self.behavior.at(following), self.behavior.at(size)):
                 raise UserError(
-                    f"{self.size} = {size} would be padded to the next bucket, {following}, which the program treats otherwise",
+                    f"{self.size} = {size} would be padded to the next bucket, {following}, for which the program "
+                    f"does something else",
                     hint=f"put {size} into the histogram, and allow a bucket more.",
                 )
         return list(self.buckets)
 
     def settings(self, engine: str) -> dict[str, Any]:
-        """The plan as keyword arguments of `vllm.LLM` (engine "vllm") or `sglang.Engine` ("sglang"). The size counts what these
-        capture by: requests of one token each."""
+        """The plan as keyword arguments of `vllm.LLM` (engine "vllm") or `sglang.Engine` ("sglang"). Both capture graphs by the
+        number of tokens, which in decoding is the number of requests: the size has to be that number."""
         sizes = self.capture_sizes()
         if engine == "vllm":
             return {"compilation_config": {"cudagraph_capture_sizes": sizes}}
         if engine == "sglang":
             return {"cuda_graph_bs": sizes, "cuda_graph_max_bs": sizes[-1]}
-        raise UserError(f"{engine!r} is no engine that settings are known of", hint='"vllm" and "sglang" are.')
+        raise UserError(f"{engine!r} is not an engine whose settings are known", hint='"vllm" and "sglang" are.')
 
     def arguments(self, engine: str) -> list[str]:
-        """The same for the command line, of `vllm serve` or `python -m sglang.launch_server`."""
+        """The plan as command-line arguments of `vllm serve` or `python -m sglang.launch_server`."""
         found: list[str] = []
         for name, value in self.settings(engine).items():
             each = value if isinstance(value, list) else [json.dumps(value)]
@@ -139,9 +140,10 @@ def plan_buckets(
 ) -> BucketPlan:
     """At most `k` batch sizes to pad requests to, with the least padding there is.
 
-    `histogram`: how often each batch size comes, or the sizes themselves. `size`: the name of the batch size in the contract; may
-    be left out if it has but one. Raises UserError where padding is not proved to be harmless: where the contract does not say
-    that rows are independent, where relations tie the size to others, or where more than `k` sizes are told apart by the program.
+    `histogram`: batch size -> number of requests, or the batch sizes of requests, one by one. `size`: the name of the batch size
+    in the contract; it may be left out if the contract has one size only. Raises UserError if padding is not proved to be
+    harmless: the contract does not say that rows are independent, relations tie the size to others, or the program branches
+    between more than `k` groups of sizes.
 
     ```python
     compiled = tracer.compile(torch.nn.Linear(4, 2).eval(), shapes="input: B, _; B in 1..64")
@@ -153,7 +155,7 @@ def plan_buckets(
     """
     counts = _counts(histogram)
     if type(k) is not int or k < 1:
-        raise UserError(f"k={k!r} is no number of buckets")
+        raise UserError(f"k={k!r} is not a number of buckets")
     domain = contract.domain()
     variable = _variable(domain, size)
     _require_harmless_padding(contract, domain, variable, counts)
@@ -178,7 +180,9 @@ def _counts(histogram: Mapping[int, int] | Iterable[int]) -> dict[int, int]:
     items = histogram.items() if isinstance(histogram, Mapping) else ((each, 1) for each in histogram)
     for each, count in items:
         if type(each) is not int or type(count) is not int or count < 0:
-            raise UserError(f"{each!r}: {count!r} is no size with how often it comes", hint="give {size: count}, both ints.")
+            raise UserError(
+                f"{each!r}: {count!r} is not a size and its number of requests", hint="give {size: count}, both ints."
+            )
         if count:
             counts[each] = counts.get(each, 0) + count
     if not counts:
@@ -192,7 +196,7 @@ def _variable(domain: Domain, name: str | None) -> Variable:
         name = names[0]
     found = next((each for each in domain.variables if each.name == name), None)
     if found is None:
-        raise UserError(f"size={name!r} is no size of the contract", hint=f"it has {', '.join(names)}.")
+        raise UserError(f"size={name!r} is not a size of the contract", hint=f"it has {', '.join(names)}.")
     return found
 
 
@@ -202,18 +206,23 @@ def _variable(domain: Domain, name: str | None) -> Variable:
 def _require_harmless_padding(contract: Contract, domain: Domain, variable: Variable, counts: Mapping[int, int]) -> None:
     tied = [relation for relation in domain.relations if variable.symbol in relation.free_symbols]
     if tied:
-        raise UserError(f"{variable.name} is tied to other sizes: {show(tied[0])}", hint="padding would change those too.")
+        raise UserError(f"{variable.name} is tied to other sizes: {show(tied[0])}", hint="padding would change those sizes too.")
     if not contract.data.get("certified"):
-        raise UserError("the contract is of shapes that are not certified", hint="make it of what precompile certified.")
+        raise UserError(
+            "the contract's shapes are not certified", hint="make the contract from shapes that precompile has certified."
+        )
     for each in counts:
         if each not in variable.values():
-            raise UserError(f"{variable.name} = {each} was not declared: {variable}")
+            raise UserError(f"{variable.name} = {each} is outside the declared range, {variable}")
     for region in contract.data["regions"]:
         if region["kind"] != "graph":
             raise UserError(f"where {region['text']}, no graph runs ({region['kind']})", hint=_ROWS_HINT)
         verdict = region.get("rows", {}).get(variable.name)
         if verdict is None:
-            raise UserError(f"the contract does not say whether rows along {variable.name} are independent", hint="make it anew.")
+            raise UserError(
+                f"the contract does not say whether rows along {variable.name} are independent",
+                hint="make the contract again with this version of the tracer.",
+            )
         if verdict != "independent":
             what = f"rows along {variable.name} may depend on each other, where {region['text']}"
             raise UserError(f"{what}: {verdict}", hint=_ROWS_HINT)

@@ -94,7 +94,7 @@ def _fact(value: Any, calls: Calls, declared_at: Path | None) -> Facts:
 
 
 def _text(constant: Any) -> str:
-    """The same in every process, and without code of the program."""
+    """The constant as text that is the same in every process. No code of the program runs for it."""
     if is_enum_member(constant):
         return f"{type(constant).__qualname__}.{constant._name_}"
     return f"{{{', '.join(sorted(map(_text, constant)))}}}" if type(constant) is frozenset else repr(constant)

@@ -67,7 +67,7 @@ class Family(Protocol):
     def function(self) -> Any: ...
     @property
     def slots(self) -> tuple[Any, ...]:
-        """The arguments of one of them."""
+        """The arguments of one of these calls."""
 
     @property
     def domain(self) -> Domain: ...
@@ -94,7 +94,7 @@ class Calls:
         self.domain: Domain = self.declared.domain
         self.example = self.declared.point()
         if not self.declared.tensors and not self.declared.ints:
-            raise UserError("nothing is declared of this call", hint="declare the dims of its tensors: ShapeSpec('x: B, S').")
+            raise UserError("no shapes are declared for this call", hint="declare the dims of its tensors: ShapeSpec('x: B, S').")
         self.layouts = {path: _layout(tensor, self) for path, tensor in self.declared.tensors.items()}
         self.ints = {each.source: each.expr for each in self.declared.ints.values()}
 
@@ -132,7 +132,7 @@ def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
     value = tensor.value
     if type(value) is not torch.Tensor or value.layout is not torch.strided:
         kind = f"{type(value).__name__} with layout {value.layout}"
-        raise UserError(f"{path_text(tensor.path)} is {kind}; the sizes of such are not declared")
+        raise UserError(f"{path_text(tensor.path)} is {kind}, whose sizes cannot be declared")
     sizes = tuple([tensor.dims.get(dim, sympy.Integer(size)) for dim, size in enumerate(value.shape)])
     if tensor.strides:
         return Layout(tensor, sizes, tensor.strides)
@@ -146,7 +146,7 @@ def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
     seen = [int(evaluate(stride, calls.example)) for stride in strides]
     if any(size > 1 and a != b for size, a, b in zip(value.shape, seen, value.stride())) and value.numel():
         raise UserError(
-            f"{path_text(tensor.path)} of the example does not lie densely in memory: its strides are {value.stride()}",
+            f"{path_text(tensor.path)} of the example is not contiguous: its strides are {value.stride()}",
             hint="make the example contiguous if the calls are; else declare the strides, as 'x: B, S strided'.",
         )
     return layout

@@ -49,13 +49,13 @@ class Contract:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Contract:
-        """From a file. Raises UserError for one that is no contract."""
+        """Reads a contract from a file. Raises UserError if the file does not hold one."""
         try:
             with open(path, encoding="utf-8") as file:
                 data = json.load(file)
             version = data["version"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{os.fspath(path)} is no shape contract: {error}") from None
+            raise UserError(f"{os.fspath(path)} is not a shape contract: {error}") from None
         if version != VERSION:
             raise UserError(f"{os.fspath(path)} is a shape contract of version {version}; this tracer reads version {VERSION}")
         return cls(data)
@@ -68,7 +68,7 @@ class Contract:
         write_whole(path, self.text().encode())
 
     def records(self) -> list[Record]:
-        """What it says of each variant."""
+        """What the contract says of each variant."""
         return [Record(each) for each in self.data.get("variants", [self.data])]
 
     def variant(self, name: str) -> Contract:
@@ -129,23 +129,27 @@ def contract(fn: Any) -> Contract:
     state = compiled_region(fn)
     if state.coverage is None:
         raise UserError(
-            f"it is not known yet what {state.name} serves", hint="ask tracer.coverage(fn, spec, example), or precompile it."
+            f"it is not known yet which shapes {state.name} serves",
+            hint="ask tracer.coverage(fn, spec, example), or precompile it.",
         )
     if not state.coverage.stands:
-        raise UserError(f"entries of {state.name} have gone since that was asked", hint="ask tracer.coverage, or precompile it.")
+        raise UserError(
+            f"entries of {state.name} have been dropped since its shapes were certified",
+            hint="ask tracer.coverage, or precompile it.",
+        )
     return Contract.of(state.name, state.coverage)
 
 
 def difference(old: Contract, new: Contract, *, ignore: Collection[str] = (), rlimit: int = RLIMIT) -> Difference:
     """How two contracts differ: a proof that they do not, or each difference, with a witness.
 
-    `ignore`: kinds that do not count, of `KINDS`: with "regions" it is no difference which shapes are served by one entry.
-    Sizes are matched by place, or else by name or order; parameters by name, or else by position. Raises UserError for a kind
-    that there is not.
+    `ignore`: kinds of differences, of `KINDS`, that do not count. With "regions", for instance, two contracts are equivalent even
+    if their entries divide the same shapes differently. Sizes are matched by place, or else by name or order; parameters by name,
+    or else by position. Raises UserError for an unknown kind.
     """
     unknown_kind = next((kind for kind in ignore if kind not in KINDS), None)
     if unknown_kind is not None:
-        raise UserError(f"{unknown_kind!r} is no kind of difference", hint=f"there are {', '.join(KINDS)}.")
+        raise UserError(f"{unknown_kind!r} is not a kind of difference", hint=f"there are {', '.join(KINDS)}.")
     pairs, changes = _matched(old.records(), new.records())
     found = [(before.name, Comparison(before, after, ignore, rlimit)) for before, after in pairs]
     several = len(pairs) > 1 or bool(changes)

@@ -29,7 +29,7 @@ class Aligned:
 
     @property
     def inside(self) -> list[Any]:
-        """Both."""
+        """The conditions under which a call lies in both domains."""
         return [*self.facts[0], *self.facts[1]]
 
 

@@ -28,7 +28,7 @@ KINDS = {
     "gradients": "which inputs require gradients",
     "modes": "grad mode, inference mode, autocast, training and the like",
     "outputs": "number, sizes, dtypes, devices and layouts of the outputs",
-    "breaks": "lines at which graphs break, in calls that are served, and what is not covered behind them",
+    "breaks": "lines at which graphs break, in calls that are served, and what is not covered after them",
     "regions": "which shapes are served by one entry",
     "rows": "along which sizes rows are independent",
     "certificate": "whether it is proved that all shapes are served",
@@ -112,7 +112,7 @@ class Comparison:
             dict.fromkeys(f"{each['line'] or each['at']} in {each['in']}" for each in record.data.get("breaks", ()))
             for record in (old, new)
         ]
-        for one, other, words in ((*lines, "is behind a break no more"), (*lines[::-1], "was behind no break, and is")):
+        for one, other, words in ((*lines, "is not after a break any more"), (*lines[::-1], "is after a break now")):
             for line in one:
                 if line not in other:
                     self._add("breaks", f"what follows {line} {words}")

@@ -54,7 +54,7 @@ class Record:
         return ShapeSpec(dims, of["relations"], strided=strides, modes=self.call["modes"].get("modes", ()), **sizes)
 
     def graph_regions(self) -> list[dict[str, Any]]:
-        """The data of the regions in which a graph runs, if only to a break behind which all is covered."""
+        """The data of the regions in which a graph runs, if only up to a break after which everything is covered."""
         return [region for region in self.data["regions"] if region["kind"] != "python"]
 
     def regions(self) -> list[Region]:
@@ -70,7 +70,7 @@ def place_parts(place: str) -> tuple[str, str, int]:
     """`L['batch']['ids'].size()[1]` -> ("batch['ids']", "size", 1); `L['n']` -> ("n", "", 0). Raises UserError for others."""
     found = _PLACE.fullmatch(place)
     if found is None:
-        raise UserError(f"{place}, of this contract, is no dim of an argument")
+        raise UserError(f"{place}, of this contract, is not a dim of an argument")
     return found[1] + found[2], found[3] or "", int(found[4] or 0)
 
 

@@ -21,7 +21,7 @@ from tracer.runtime.shape_spec import ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice, choice_of
 from tracer.runtime.thread_state import MODES
 from tracer.runtime.tracing_lock import TRACING
-from tracer.serving.behind import Follower, Make, NotFollowed, OutOfBudget
+from tracer.serving.after_breaks import Follower, Make, NotFollowed, OutOfBudget
 from tracer.serving.budget import Budget, print_progress
 from tracer.serving.call_facts import facts_of, same_variant
 from tracer.serving.calls import Calls, TooLarge
@@ -44,11 +44,11 @@ def coverage(
 ) -> Coverage | Certificate:
     """Whether each shape of a domain has an entry now: a proof, or a shape without one. Nothing is traced.
 
-    `spec` is by default what was declared when `fn` was compiled; `example` and `kwargs` are the arguments of one call. What
-    is said holds for calls that differ from it in declared sizes, and strides, only. For calls of several kinds give a list in
-    place of `spec`: of `tracer.Variant`, tuples of arguments or dicts of keywords; the result is a `Certificate` over all of
-    them. Without any of these it is about the calls that were asked about before, or that `tracer.load` has read. Raises
-    UserError where spec and example do not fit each other.
+    `spec` declares the shapes; by default it is what was declared when `fn` was compiled. `example` and `kwargs` are the
+    arguments of one call. The answer holds for calls that differ from this one only in declared sizes and strides. For calls of
+    several kinds pass a list as `spec`, of `tracer.Variant`s, tuples of arguments or dicts of keywords; the result is then a
+    `Certificate` over all of them. Without spec and example the question is about the calls of the last `coverage`, `precompile`
+    or `tracer.load`. Raises UserError if spec and example do not fit each other.
 
     ```python
     compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
@@ -75,11 +75,11 @@ def precompile(
 ) -> Coverage | Certificate:
     """Traces until every shape of a domain has an entry; see `coverage` for the arguments.
 
-    Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or proved,
-    with what holds instead. `progress` is called with the coverage before each trace; True prints it to stderr. What `spec`
-    says is from now on what is declared of `fn`, and its entries are pinned. A later `precompile` of calls of another kind
-    (other dtypes or modes, an argument that was None) adds a variant; of the same kind, it takes the place of the first.
-    `max_entries` is of each variant, `max_seconds` are seconds for all. Raises UserError where spec and example do not fit.
+    The result says "certified" if that is proved. If `max_entries` (for each variant) or `max_seconds` (for all of them) is
+    reached, or something cannot be traced or proved, it says what holds instead. `progress` is called with the coverage before
+    each trace; True prints it to stderr. From now on the shapes of `spec` are those declared for `fn`, and the entries are
+    pinned. A later `precompile` of calls of another kind (other dtypes or modes, an argument that was None) adds a variant; of
+    the same kind, it replaces the earlier one. Raises UserError if spec and example do not fit each other.
 
     ```python
     compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
@@ -101,7 +101,7 @@ def precompile(
 
 
 def _told(fn: Any, found: Coverage | Certificate) -> Coverage | Certificate:
-    """The same; who listens is told what is now known of all variants."""
+    """Tells listeners of events what is now known of all variants. Returns `found`."""
     target = target_of(fn)
     kept = target.state.coverage or found
     about = {"code": target.function.__code__, "coverage": kept}
@@ -216,7 +216,7 @@ class _Search:
         return [each for each in self.entries() if each.refused is None]
 
     def follow(self, make: Make | None) -> Coverage | None:
-        """Follows the calls through the graph breaks of entries. Returns the final result if what is behind one is not covered.
+        """Follows the calls through the graph breaks of entries. Returns the final result if what is after one is not covered.
         `make`: see `Follower`."""
         follower = Follower(self.target.state, self.rlimit, make)
         while True:
@@ -236,7 +236,7 @@ class _Search:
                 return None
 
     def check(self, make: Make | None = None) -> Coverage:
-        """`make`: how what is behind a graph break is traced; None if nothing is."""
+        """`make`: how what is after a graph break is traced; None if nothing is."""
         found = self.find_uncovered()
         if found.status == "unsat":
             gap = self.follow(make)
@@ -248,7 +248,7 @@ class _Search:
         if found.status == "sat" and found.witness is not None:
             return self.result("uncovered", found.witness)
         steps = RETRY_FACTOR * self.rlimit
-        return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
+        return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether some shape has no entry")
 
     def example_mismatch(self) -> str | None:
         """The reason why no entry serves the example itself, though one serves its shape; None if the example is served. Other
@@ -294,7 +294,7 @@ class _Search:
         )
 
     def kept(self, found: Coverage) -> Coverage:
-        """Keeps what was found of this variant."""
+        """Keeps what was found of this variant in the state of the function. Returns `found`."""
         state = self.target.state
         state.keep_coverage(with_variant(state.coverage, found, self.adds or found.certified))
         return found
@@ -313,7 +313,7 @@ class _Search:
         with solver.until(budget.ends):
             found = self.filled(budget)
         late = found.status == "unknown" and budget.is_late
-        return self.result("budget", found.witness, f"{budget.seconds} seconds are spent") if late else found
+        return self.result("budget", found.witness, f"max_seconds={budget.seconds} was reached") if late else found
 
     def filled(self, budget: Budget) -> Coverage:
         made = 0
@@ -321,14 +321,14 @@ class _Search:
         def make(trace: Callable[[], Any]) -> Any:
             nonlocal made
             if budget.is_late or made >= budget.entries:
-                raise OutOfBudget("there is nothing left for it of max_entries and max_seconds")
+                raise OutOfBudget("max_entries or max_seconds was reached")
             made += 1
             return trace()
 
         self.drop_entries_not_described()
         while True:
             if budget.is_late:
-                return self.result("budget", reason=f"{budget.seconds} seconds are spent")
+                return self.result("budget", reason=f"max_seconds={budget.seconds} was reached")
             now = self.check(make)
             if budget.report is not None:
                 budget.report(now)
@@ -339,7 +339,9 @@ class _Search:
             if not upkeep.has_room(self.target.state, self.target.entries()) and self.target.state.capacity is not None:
                 return self.result("budget", now.witness, f"the capacity of {self.target.state.capacity} entries is used up")
             if made >= budget.entries:
-                return self.result("budget", now.witness, f"{budget.entries} entries were made, and that shape has none")
+                return self.result(
+                    "budget", now.witness, f"max_entries={budget.entries} was reached, and that shape has no entry"
+                )
             problem = self.trace(self.like_example(now.witness))
             if problem is not None:
                 return problem
@@ -385,7 +387,9 @@ class _Search:
         if made.refused == UNKNOWN:
             return self.result("unknown", point, f"{made.refused}: {made.entry.guarded_code.guards_text.splitlines()[-1]}")
         if made.refused is not None and self.calls.copies_objects:
-            return self.result("refused", point, f"not every call is like one with copies of the objects: {made.refused}")
+            return self.result(
+                "refused", point, f"the example was copied, and calls with the objects themselves may differ: {made.refused}"
+            )
         if made.refused is not None or not made.region.check(point):
             raise InternalTracerError(
                 f"the entry traced for {point_text(point)} does not serve it: {made.refused or made.region.text(self.domain)}"
@@ -399,13 +403,13 @@ def _explain_break(entry: Served, why: str) -> str:
 
 
 _BEHIND_A_BREAK = """\
-What runs behind the break is not covered: {why}.
-  So shapes that come here are not. To have them certified, take what breaks out of the function: write what is before and what is
-  behind it as functions of their own, each compiled and certified. Else send each shape once before the first request, and seal
-  with on_miss="eager" or "background": "error" would end a call half way."""
+What runs after the break is not covered: {why}.
+  So the shapes that come to this break are not certified. To certify them, take what breaks out of the function: write the parts
+  before and after it as two functions, and compile and certify each. Or send each shape once before the first request, and seal
+  with on_miss="eager" or "background", because "error" would end a call after half of it has run."""
 
 
 _UNLIKE_EXAMPLE = """\
 The example itself finds no entry, though each shape has one: {text}
-  Entries are made for tensors of their own: new ones, that share no memory, lie at the beginning of it and have no gaps. Give an
-  example like that, and have calls like that; what is declared as strided ("x: B, S strided") may have gaps."""
+  Entries are made for new tensors: they share no memory with others, begin where their memory begins, and are contiguous. Give
+  such tensors in the example and in calls. A tensor that is declared as strided ("x: B, S strided") need not be contiguous."""

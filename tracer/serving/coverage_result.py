@@ -8,8 +8,8 @@ from typing import Any
 from shapes.domain import Domain, Point, point_text
 from shapes.regions import Region, nearest
 from tracer.runtime.call_metadata import CallMetadata
+from tracer.serving.after_breaks import Behind
 from tracer.serving.assumptions import Assumption, dividing_assumptions
-from tracer.serving.behind import Behind
 from tracer.serving.call_facts import Facts
 from tracer.serving.readiness import Probe
 from tracer.serving.regions import Served, covers
@@ -64,7 +64,7 @@ class Coverage:
 
     @property
     def behind(self) -> tuple[Behind, ...]:
-        """The resume functions behind graph breaks, with the entries that serve their calls."""
+        """The resume functions after graph breaks, with the entries that serve their calls."""
         found: dict[Any, Behind] = {}
         for of in [of for each in self.covering for of in each.behind or ()]:
             found[of.code] = found[of.code].with_entries(of) if of.code in found else of
@@ -98,7 +98,7 @@ class Coverage:
         return next((each for each in self.covering if each.region.check(point)), None)
 
     def covering_at(self, point: Point) -> list[Served]:
-        """Those of them that serve a shape."""
+        """The valid entries of `covering` that serve a shape."""
         return [each for each in self.covering if each.entry.valid and each.region.check(point)]
 
     def nearest(self, point: Point) -> Point | None:

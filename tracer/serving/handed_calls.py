@@ -32,7 +32,7 @@ from tracer.sources.roots import CellSource, LocalSource
 
 
 class NotFollowed(Exception):
-    """What follows a break is not known ahead of a call, or is not covered. The text says what, and why."""
+    """It is not known before a call what follows a graph break, or not all of it has entries. The text says what, and why."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Bound:
-    """A value that was handed over, and by which entry."""
+    """A value that output code passes to a resume function, and the entry whose output code it is."""
 
     handed: Handed
     origin: Origin
@@ -62,7 +62,7 @@ class Sentinel:
 
 
 class Making:
-    """The values of one hypothetical call, at one shape. What is one object in the program is made once."""
+    """The values of one hypothetical call, at one shape. What would be one object in the program is one object here."""
 
     def __init__(self, point: Point) -> None:
         self.point = point
@@ -380,7 +380,7 @@ class _Names:
 
 
 def rebased(source: Source, prefix: Source, onto: Source) -> Source | None:
-    """The same path from another value: `prefix` at its beginning is replaced. None if it does not begin so."""
+    """The path of a source with its beginning, `prefix`, replaced by another source. None if it does not begin with `prefix`."""
     if source == prefix:
         return onto
     if source.base is None:

@@ -52,7 +52,8 @@ def observe_calls(module: torch.nn.Module, run: Callable[..., object], **sizes: 
     """
     if not isinstance(module, torch.nn.Module):
         raise UserError(
-            f"{module!r} is no module: calls of nothing else are observed", hint="write tracer.Variant for each kind."
+            f"{module!r} is not an nn.Module, and only calls of modules can be observed",
+            hint="write a tracer.Variant for each kind of call.",
         )
     module = module._orig_mod if isinstance(module, OptimizedModule) else module
     log = _Log(module)

@@ -1,4 +1,4 @@
-"""`pin`, `unpin`, `compact`: which entries stay when the capacity is used up, and fewer entries for the same calls."""
+"""`pin`, `unpin`, `compact`: entries that are never evicted, and fewer entries that serve the same calls."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tracer.serving.target import target_of
 
 
 def pin(fn: Any, *args: Any, **kwargs: Any) -> None:
-    """The entry that serves this call stays when entries are evicted for want of room. Raises UserError if none serves it.
+    """The entry that serves this call is not evicted when there are more entries than the capacity of the compiled function.
 
-    What `precompile` makes is pinned.
+    The guards are checked as in a call: the entry is the one that the call would use. Nothing runs and nothing is traced.
+    `precompile` pins the entries that it makes. Raises UserError if no entry serves the call.
 
     ```python
     compiled = tracer.compile(lambda x: x + 1, capacity=4)
@@ -48,10 +49,11 @@ def _set_pinned(fn: Any, pinned: bool, args: Any, kwargs: Any) -> None:
 
 
 def compact(fn: Any) -> int:
-    """Retires each entry whose calls another one with the same graph serves, and merges entries with the same graph where
-    one set of guards says what theirs say together; both only if it is proved. Returns how many entries there are less.
+    """Drops entries that are not needed, and returns by how many their number fell.
 
-    Raises UserError for what was not compiled.
+    An entry is not needed if another one with the same graph is proved to serve all of its calls. Two entries with the same graph
+    become one if one set of guards is proved to hold exactly where one of theirs does. A new entry is compared with the others
+    when it is installed; this function compares all of them. Raises UserError for what was not compiled.
 
     ```python
     compiled = tracer.compile(lambda x: x + 1)

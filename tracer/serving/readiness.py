@@ -103,7 +103,7 @@ class Readiness:
         if self.coverage is None:
             return "nothing is certified: call tracer.precompile, or tracer.coverage after tracer.load"
         if not self.coverage.certified:
-            return f"it is not certified, but {self.coverage.status} {self.coverage.reason}".rstrip()
+            return f"it is not certified: its status is {self.coverage.status!r}. {self.coverage.reason}".rstrip()
         if not self.coverage.stands:
             return "entries that the certificate counts on are gone: something that they guard has died, or they were evicted"
         if self.failed is not None:
@@ -120,12 +120,13 @@ class Readiness:
 
 
 def ready(fn: Any, example: Any = None, *, kwargs: Mapping[str, Any] | None = None) -> Readiness:
-    """Whether what was certified of `fn` is served by its entries now, with the model as it is: a health check.
+    """Whether the entries of `fn` still serve the calls that were certified, with the model as it is now: a health check.
 
-    Each entry of the certificate is asked about a call that it served, under the modes that were certified, whatever the mode of
-    this thread; with an `example` (arguments, as of `precompile`) also about that call. That takes some 10 µs for each entry.
-    Where the answer is no (after `model.to(...)`, `model.train()`, a hook, another attribute), `reason` says what changed.
-    Nothing is run or traced. Raises UserError for what was not compiled, or cannot be called so.
+    The guards of each entry of the certificate are checked against a call that the entry served, under the modes that were
+    certified, whatever the mode of this thread. With an `example` (arguments, as for `precompile`) that call is checked as well.
+    This takes some 10 µs for each entry. If an entry does not serve its call any more (after `model.to(...)`, `model.train()`, a
+    new hook, a changed attribute), `reason` says what changed. Nothing is run or traced. Raises UserError if `fn` was not
+    compiled, or cannot be called with these arguments.
 
     ```python
     model = torch.nn.Linear(4, 2).eval()
@@ -215,7 +216,7 @@ def arguments(example: Any, kwargs: Mapping[str, Any] | None) -> tuple[Sequence[
     if isinstance(example, Mapping):
         return (), {**example, **(kwargs or {})}
     if not isinstance(example, Sequence):
-        raise UserError(f"example={example!r} is no tuple of arguments", hint="write example=(x,) or kwargs={'x': x}.")
+        raise UserError(f"example={example!r} is not a tuple of arguments", hint="write example=(x,) or kwargs={'x': x}.")
     return tuple(example), kwargs or {}
 
 

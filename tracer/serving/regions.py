@@ -29,7 +29,7 @@ from tracer.sources.tensors import StorageOffsetSource, TensorSizeSource, Tensor
 if TYPE_CHECKING:
     from tracer.guards.base import Guard
     from tracer.runtime.guarded_code import GuardedCode
-    from tracer.serving.behind import Behind
+    from tracer.serving.after_breaks import Behind
 
 NOWHERE = Region((Condition(sympy.false, Why.SPECIALIZED),))
 UNKNOWN = "the solver does not know whether its guards can hold"
@@ -49,17 +49,17 @@ class Served:
     outputs: tuple[tuple[Any, ...], ...] = ()  # sizes of each output of its graph, over the domain's variables
     places: Mapping[Any, Any] = dataclasses.field(default_factory=dict)  # symbol of its trace -> expression over these
     witness: Mapping[Any, int] | None = None  # a shape that it serves
-    behind: tuple[Behind, ...] | None = None  # behind its graph break, where that is covered
+    behind: tuple[Behind, ...] | None = None  # after its graph break, where that is covered
 
     @property
     def kind(self) -> str:
-        """One of "graph", "python" (no graph, or it raises) and "broken" (a graph, and the frames behind a break)."""
+        """One of "graph", "python" (no graph, or it raises) and "broken" (a graph, and the frames after a break)."""
         guarded = self.entry.guarded_code
         return "python" if guarded.code is None else "broken" if guarded.broken else "graph"
 
 
 def covers(each: Served) -> bool:
-    """Whether it serves calls to their end: an entry with a graph break does if what is behind that is covered."""
+    """Whether it serves calls to their end: an entry with a graph break does if what is after that is covered."""
     return each.refused is None and (each.kind != "broken" or each.behind is not None)
 
 
@@ -207,5 +207,5 @@ def _number_at(label: Any, values: Any) -> Any:
     except Exception as error:
         raise _NotInCalls(f"there is no {label.name} in these calls ({type(error).__name__})") from None
     if not isinstance(number, (int, float)):
-        raise _NotInCalls(f"{label.name} is no number in these calls, but {type(number).__qualname__}")
+        raise _NotInCalls(f"{label.name} is a {type(number).__qualname__} in these calls, not a number")
     return sympy.sympify(number)

@@ -49,7 +49,7 @@ def seal(fn: Any, on_miss: str = "error") -> None:
     """
     state = compiled_region(fn)
     if on_miss not in POLICIES:
-        raise UserError(f"on_miss={on_miss!r} is no policy", hint=f"there are {', '.join(map(repr, POLICIES))}.")
+        raise UserError(f"on_miss={on_miss!r} is not a policy", hint=f"there are {', '.join(map(repr, POLICIES))}.")
     if on_miss == "background":
         _load_tracer()
     state.seal(Seal(state, on_miss))

@@ -140,7 +140,8 @@ def known_variants(kept: Coverage | Certificate | None) -> tuple[Coverage, ...]:
 
 
 def with_variant(kept: Coverage | Certificate | None, found: Coverage, add: bool) -> Coverage | Certificate:
-    """What is kept, with what was found of one variant in place of what was known of it. `add`: also if it was not known."""
+    """The variants that are kept, with `found` in place of what was known of the same variant. `add`: a variant that was not
+    known is added, and not left out."""
     known = known_variants(kept)
     matching = [index for index, each in enumerate(known) if same_variant(each.facts, found.facts)]
     if not matching and known and not add:
@@ -153,7 +154,7 @@ def with_variant(kept: Coverage | Certificate | None, found: Coverage, add: bool
 
 
 def _named(variants: list[Coverage]) -> list[Coverage]:
-    """Gives each variant a name of its own."""
+    """The variants, renamed where two have the same name."""
     taken: set[str] = set()
     named = []
     for number, each in enumerate(variants):

@@ -65,7 +65,7 @@ class Why:
         if self.nearest is not None:
             lines.append(f"  nearest covered shape: {point_text(self.nearest)}")
         if self.alike is not None:
-            lines.append(f"  its shape is covered: what differs is no size{self.alike.failure.instead()}")
+            lines.append(f"  its shape is covered: the difference is not in a size{self.alike.failure.instead()}")
         return "\n".join(lines)
 
     __repr__ = __str__

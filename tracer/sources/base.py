@@ -116,7 +116,7 @@ class Unreadable(Exception):
 
 
 _CODE_CONSTANTS = (str, int, bool, bytes, float, complex, type(None), type(...))
-CLOSURE = "<closure>"  # the argument slot behind those that have names
+CLOSURE = "<closure>"  # the argument slot after those that have names
 
 
 def load_key(key: Any, cg: SourceCodegen) -> None:

@@ -16,11 +16,9 @@ def pruned(guards: GuardSet) -> PruneResult:
     return prune(guards.guards, guards.facts, rlimit=RLIMIT)
 
 
-def as_function(lines, symbols):
-    """The emitted lines as one function of the sizes, which is what a check_fn runs."""
-    names = {symbol: symbol.name for symbol in symbols}
-    text = " and ".join(f"({python_source(line.expr, names)})" for line in lines) or "True"
-    function = eval(f"lambda {', '.join(names.values())}: {text}", {**NAMESPACE})
+def _compiled(arguments, texts):
+    """Whether all texts hold, as a function of the arguments; one that cannot be computed does not hold."""
+    function = eval(f"lambda {', '.join(arguments)}: {' and '.join(f'({text})' for text in texts) or True}", {**NAMESPACE})
 
     def holds(point):
         try:
@@ -29,6 +27,12 @@ def as_function(lines, symbols):
             return False
 
     return holds
+
+
+def as_function(lines, symbols):
+    """The emitted lines as one function of the sizes, which is what a check_fn runs."""
+    names = {symbol: symbol.name for symbol in symbols}
+    return _compiled(names.values(), [python_source(line.expr, names) for line in lines])
 
 
 def disagreements(guards: GuardSet, count: int) -> tuple[list, int, int]:
@@ -49,16 +53,7 @@ def disagreements(guards: GuardSet, count: int) -> tuple[list, int, int]:
 def compiled_trace(found: Trace):
     """The emitted guards as `check_fn` runs them."""
     texts = [text.executable(lambda label: label.name) for text in found.texts]
-    arguments = ", ".join(symbol.name for symbol in found.guards.symbols)
-    function = eval(f"lambda {arguments}: {' and '.join(f'({text})' for text in texts) or True}", {**NAMESPACE})
-
-    def holds(point):
-        try:
-            return function(*point)
-        except (ArithmeticError, ValueError):
-            return False
-
-    return holds
+    return _compiled([symbol.name for symbol in found.guards.symbols], texts)
 
 
 def trace_disagreements(found: Trace, count: int) -> tuple[list, int]:

@@ -1,14 +1,14 @@
-"""Fakes of wrappers: of tensors whose class has a `__torch_dispatch__` of its own.
+"""Fakes of wrappers. A wrapper is a tensor whose class has a `__torch_dispatch__` of its own.
 
-All of them are of one class, `WrapperFake`, not of the program's class. Torch's dispatcher calls its `__torch_dispatch__` with
-every operator, and that calls `FakeMode.dispatched`, which traces the program's `__torch_dispatch__`. The program's own code does
-not run on fakes.
+All fakes of wrappers are of one class, `WrapperFake`, not of the program's class. Torch's dispatcher calls its
+`__torch_dispatch__` with every operator, and that calls `FakeMode.dispatched`, which traces the program's `__torch_dispatch__`.
+The program's own code does not run on fakes.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,7 +35,7 @@ class WrapperFake(torch.Tensor):
     ) -> Any:
         met = wrappers_in((args, kwargs))
         dispatched = met[0].fake_mode.dispatched
-        if dispatched is None:
+        if dispatched is None:  # no frame is being traced: the tracer itself, or a backend, calls the operator
             unsupported("tensor-subclass", cls=met[0].wrapper.__qualname__, source=f"{func}, which the program does not call")
         return dispatched(func, tuple(args), dict(kwargs or {}), met)
 
@@ -71,7 +71,7 @@ def refuse_overridden(target: Any, met: Sequence[WrapperFake]) -> None:
 
 
 def wrappers_in(structure: Any) -> list[WrapperFake]:
-    """The wrappers in arguments of an operation, in order."""
+    """The wrappers in the arguments of an operation, from left to right."""
     if type(structure) is WrapperFake:
         return [structure]
     if isinstance(structure, dict):
@@ -82,7 +82,7 @@ def wrappers_in(structure: Any) -> list[WrapperFake]:
 
 
 def wrapper_fake(mode: FakeMode, cls: type, sizes: Sequence[Any], **metadata: Any) -> WrapperFake:
-    """`metadata` as `torch.Tensor._make_wrapper_subclass` takes them."""
+    """A fake of a wrapper of class `cls`. `metadata` are the keyword arguments of `torch.Tensor._make_wrapper_subclass`."""
     made: WrapperFake = torch.Tensor._make_wrapper_subclass(WrapperFake, sizes, **metadata)
     made.wrapper, made.fake_mode = cls, mode
     mode.note_wrapper()
@@ -90,19 +90,20 @@ def wrapper_fake(mode: FakeMode, cls: type, sizes: Sequence[Any], **metadata: An
 
 
 class _ComputedBefore(torch.autograd.Function):
-    """What autograd takes for the operation that gave a tensor before the trace. Its backward breaks the graph."""
+    """Gives a fake a node in autograd's graph, in place of the operation that computed the real tensor before the trace. A
+    backward pass that comes there breaks the graph."""
 
     @staticmethod
-    def forward(ctx: Any, leaf: torch.Tensor, made: Any) -> torch.Tensor:
-        return made()
+    def forward(ctx: Any, leaf: torch.Tensor, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        return make()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        unsupported("autograd-in-trace", name="a gradient of what was computed before")
+        unsupported("autograd-in-trace", name="a gradient that flows into what was computed before the trace")
 
 
-def with_history(make: Any) -> torch.Tensor:
-    """A fake that requires a gradient and is no leaf, as one that was computed before the trace."""
+def with_history(make: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """What `make` returns, as a tensor that requires a gradient and is not a leaf, like one computed before the trace."""
     with torch.enable_grad():
         return _ComputedBefore.apply(torch.empty(0, requires_grad=True), make)
 

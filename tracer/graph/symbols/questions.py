@@ -1,9 +1,8 @@
-"""Questions that PyTorch asks about sizes and that need no guard, by who asks.
+"""Questions of PyTorch about sizes that are answered without a guard. They are known by the code that asks them.
 
-In C++, an asker is a file. In Python, it is a function that asks by `guard_or_false` or `guard_or_true`: for sizes that depend on
-data it is told the default, so that what it then concludes holds for all sizes, as PyTorch has to rely on. The functions below
-either conclude how a result lies in memory, and nothing else, or state what they assumed by `torch._check`, which becomes a
-guard.
+In C++ that is a file. In Python it is a function that calls `guard_or_false` or `guard_or_true`. For sizes that depend on data
+such a function gets the default as its answer, so what it concludes from the default must be right for all sizes. The functions
+below use the answer for the strides of a result only, or state what they assumed by `torch._check`, which becomes a guard.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shapes.relations import BoolExpr
 
-#: C++ of PyTorch that asks about sizes only to spare itself an expression: whatever is answered, what it concludes holds for all
-#: sizes. "Not taking this branch could make this return False instead of True but not vice-versa"; then it asks by expression.
+#: Files of PyTorch's C++ that ask about sizes only to avoid building an expression. Whatever the answer is, what they conclude
+#: holds for all sizes: "Not taking this branch could make this return False instead of True but not vice-versa". After a False
+#: they build the expression.
 ASKS_WITHOUT_NEED = ("c10/core/Contiguity.h", "ATen/EmptyTensor.cpp")
 
-_OF_LAYOUT = {  # file -> functions; what is defined inside of one belongs to it
+_OF_LAYOUT = {  # file -> functions, including functions that are defined inside of these
     "_prims_common/__init__.py": (
         "check_contiguous_sizes_strides",
         "is_contiguous",
@@ -45,7 +45,7 @@ _EXPANDS = ("_refs/__init__.py", "_maybe_broadcast")
 
 
 def answer(asker: CodeType, condition: BoolExpr, default: bool) -> bool | None:
-    """What a function of PyTorch is answered without a guard; None if it takes one."""
+    """The answer that a function of PyTorch gets without a guard; None if the question needs a guard."""
     found = asker.co_filename.rpartition("/torch/")[2], asker.co_qualname.partition(".<locals>")[0]
     if found == _ORDER:
         return condition.hint

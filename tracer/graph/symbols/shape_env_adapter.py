@@ -158,7 +158,7 @@ class TorchShapeEnv:
             raise GuardOnDataDependentSymNode(error.expr, str(error)) from None
 
     def decide_float(self, value: FloatExpr | IntExpr) -> float:
-        """As `decide_int`."""
+        """The value of an expression that is a float, which a guard fixes. An error where it depends on data."""
         if isinstance(value, IntExpr):
             return float(self.decide_int(value))
         try:
@@ -371,7 +371,7 @@ class TorchShapeEnv:
         self.env.freeze()
 
     def freeze_runtime_asserts(self) -> None:
-        """Nothing to do: `graph.runtime_asserts` places each assertion in the graph behind the operation that needs it."""
+        """Nothing to do: `graph.runtime_asserts` places each assertion in the graph after the operation that needs it."""
 
     @contextlib.contextmanager
     def error_on_new_guards(self) -> Iterator[None]:

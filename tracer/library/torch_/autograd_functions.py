@@ -125,7 +125,7 @@ class _Call:
         outputs = output.unpack(self.tx) if isinstance(output, TupleVariable) else [output]
         for tensor in outputs:
             if isinstance(tensor, TensorVariable) and tensor.fake.requires_grad and not self._is_of_inputs(tensor):
-                self._refuse("which returns something special")
+                self._refuse("which returns a tensor that requires a gradient and is neither new nor an input")
         return outputs
 
     def _is_of_inputs(self, output: TensorVariable) -> bool:
@@ -193,12 +193,12 @@ class _Call:
         for value in values:
             if isinstance(value, TensorVariable):
                 if value.node not in inside and not self._is_input(value):
-                    self._refuse("which returns a tensor that existed before")
+                    self._refuse("which returns a tensor that it has not made")
                 outputs.append(value.node)
             elif isinstance(value, SymNodeVariable) and value.node in inside:
                 outputs.append(value.node)
             elif any(getattr(held, "node", None) in inside for held in reachable_from(self.tx, [value])):
-                self._refuse("which returns what is computed in a container")
+                self._refuse("which returns computed tensors inside a container")
             else:
                 outputs.append(None)
         if not any(isinstance(value, TensorVariable) for value in values):
@@ -210,25 +210,25 @@ class _Call:
         """Refuses uses of the context that torch's C code rejects or warns of, so that it can do so."""
         saved = self.context.attributes.get("to_save")
         if saved is not None and not all(isinstance(item, TensorVariable) or item.is_none() for item in saved.unpack(self.tx)):
-            self._refuse("which saves something else than tensors")
+            self._refuse("which saves values that are not tensors")
         inputs = _nodes(self.tensors)
         if self.separate and any(node in inputs and node in outputs for node in self._tensors_kept_as("to_save")):
             self._refuse("which saves an input that it returns, in setup_context")
         if any(node not in inputs or node not in outputs for node in self._tensors_kept_as("dirty_tensors")):
-            self._refuse("which marks as dirty what is no input that it returns")
+            self._refuse("which marks a tensor as dirty that is not both an input and an output")
 
     def _refuse_inputs_of_the_graph(self, written: list[TensorVariable]) -> None:
         """Refuses writes to inputs of the graph: a compiler makes them after it, without the autograd history that the function
         gives the tensors."""
         known = {storage_of(tensor.fake) for tensor in self.tx.trace.input_tensors}
         if any(storage_of(tensor.fake) in known for tensor in written):
-            self._refuse("which marks as dirty what existed before")
+            self._refuse("which marks an input of the graph as dirty")
 
     def _refuse_under_transforms(self, results: list[fx.Node | None], layout: Layout, writes: bool) -> None:
         if not all(node is not None and isinstance(node.meta[EXAMPLE], torch.Tensor) for node in results):
             self._refuse("which keeps a size under a transform of torch.func")
         if writes or layout.dirty or not layout.materializes or any(error for _, _, error in layout.backwards):
-            self._refuse("with inputs or gradients of a special kind under a transform of torch.func")
+            self._refuse("with written inputs or missing gradients under a transform of torch.func")
 
     def _materializes_gradients(self) -> bool:
         chosen = self.context.attributes.get("materialize_grads")
@@ -247,7 +247,7 @@ class _Call:
         ]
         free = sum(len(choices) - 1 for choices in may_come)
         if free > (_MOST_UNKNOWN if self.tx.output.runs_as_written else 1):  # compilers fill in zeros
-            self._refuse("with several results whose gradients may not come")
+            self._refuse("with several results of which any may get no gradient")
         return list(itertools.product(*may_come))
 
     def _backward(self, outputs: list[fx.Node | None], gradients: tuple[bool, ...]) -> _TracedBackward:

@@ -76,7 +76,7 @@ class HigherOrderCall:
         items = value.unpack(self.tx)
         tensors = [item for item in items if isinstance(item, TensorVariable)]
         if len(tensors) != len(items):
-            self.refuse("it is called with something else than tensors")
+            self.refuse("it is called with values that are not tensors")
         return tensors
 
     def argument(self, like: torch.Tensor) -> TensorVariable:
@@ -112,7 +112,7 @@ class HigherOrderCall:
             leaves, output_spec = pytree.tree_flatten(containers_of(tx, result))
         tensors = [leaf for leaf in leaves if isinstance(leaf, TensorVariable)]
         if not all(isinstance(leaf, TensorVariable) or leaf.is_constant() or numbers and is_number(leaf) for leaf in leaves):
-            self.refuse("it returns something else than tensors and constants")
+            self.refuse("it returns values that are neither tensors nor constants")
         if makes:
             self._check_new(part.nodes(), tensors)
         given = leaves if numbers else tensors
@@ -221,7 +221,7 @@ def _cond_in_graph(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, arg
     bodies = [call.body(function, args) for function in (true_fn, false_fn)]
     call.check_alike(bodies[0].fakes, bodies[1].fakes, "the other branch")
     if bodies[0].output_spec != bodies[1].output_spec or _constants(bodies[0]) != _constants(bodies[1]):
-        call.refuse("it returns another structure than the other branch")
+        call.refuse("its two branches return different structures")
     read, condition = call.captured(bodies), tx.as_graph_arg(pred)
     modules = [call.module(name, body, read) for name, body in zip(("true_fn", "false_fn"), bodies)]
     results = call.result(_OPERATORS.cond, (condition, *modules, tuple(read)), bodies[0].fakes, [condition, *read])
@@ -248,9 +248,9 @@ def _while_loop(tx: Tracer, cond_fn: Value, body_fn: Value, carried: Value, addi
     arguments = [_loop_argument(call, value) for value in before]
     bodies = [call.body(function, [*arguments, *others], arguments, numbers=True) for function in (cond_fn, body_fn)]
     if len(bodies[0].leaves) != 1 or not _is_condition(bodies[0].leaves[0]):
-        call.refuse("its condition is no bool, and no tensor of one")
+        call.refuse("its condition is neither a bool nor a tensor of one bool")
     if list(map(_kind_of, bodies[1].leaves)) != list(map(_kind_of, before)):
-        call.refuse("it returns other kinds of values than it is called with")
+        call.refuse("it returns values of other kinds than its arguments")
     given = tuple(value.graph_arg() for value in before)
     nodes = [node for node in given if isinstance(node, fx.Node)]
     read = call.captured(bodies, len(arguments))
@@ -267,7 +267,7 @@ def _loop_argument(call: HigherOrderCall, value: Value) -> _Argument:
     if isinstance(value, TensorVariable):
         return call.argument(value.fake)
     if value.python_type() is not int or not is_number(value):
-        call.refuse("it is called with something else than tensors and ints")
+        call.refuse("it is called with values that are neither tensors nor ints")
     if call.tx.output.options.loops_carry_only_tensors:
         call.refuse("it is called with an int, which the backend cannot compile")
     return call.number()
@@ -294,7 +294,7 @@ def _scan(tx: Tracer, combine_fn: Value, init: Value, xs: Value, additional_inpu
     arguments = [*map(call.argument, (tensor.fake for tensor in carry)), *_slices(call, stacked)]
     body = call.body(combine_fn, [*arguments, *others], arguments)
     if len(body.tensors) != len(body.leaves):
-        call.refuse("it returns something else than tensors")
+        call.refuse("it returns values that are not tensors")
     last, steps = body.fakes[: len(carry)], body.fakes[len(carry) :]
     call.check_alike(last, [tensor.fake for tensor in carry], "it carries")
     read = call.captured([body], len(arguments))

@@ -177,7 +177,7 @@ class Keywords(ReadByKey):
         self._first: dict[str, Pair] = {}
 
     def passed(self, consumed: Iterable[str] = (), first: Mapping[str, Pair] | None = None) -> Keywords:
-        """A copy to pass on, behind the pairs that stand `first`; the names in `consumed` are left out."""
+        """A copy to pass on, after the pairs that stand `first`; the names in `consumed` are left out."""
         left_out = frozenset(consumed)
         held = {key: value for key, value in self._held.items() if key not in left_out}
         made = Keywords(self.form, held, None, self._consumed | left_out)

@@ -50,7 +50,7 @@ def _issubset(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> Varia
 
 
 def _subset_stops_early() -> bool:
-    """Whether issubset() asks an iterator for no item behind the one that settles it, as from Python 3.12 on."""
+    """Whether issubset() asks an iterator for no item after the one that decides it, as from Python 3.12 on."""
     items = iter((1, 2))
     return {1}.issubset(items) and next(items, None) is not None
 

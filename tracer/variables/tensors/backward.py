@@ -57,7 +57,7 @@ def _require_leaves(tx: Tracer, name: str) -> list[TensorVariable]:
     for tensor in tx.trace.input_tensors:
         if tensor.fake.requires_grad and tensor.source is not None:
             if not tensor.fake.is_leaf:
-                _refuse(name, f"where {tensor.source.name} was computed before")
+                _refuse(name, f"where {tensor.source.name} was computed before the traced call")
             tx.guard(LeafMatch(tensor.source, True))
             leaves.append(tensor)
     return leaves
@@ -72,7 +72,7 @@ def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *ar
         _refuse_hooks_of_leaf(tx, name, tensor, _HOOKS[:1])
     result = tx.call_in_graph(torch.autograd.grad, given, kwargs)
     if _kept_on_the_way(tx):
-        _refuse(name, "which passes a tensor that retains its gradient")
+        _refuse(name, "which flows through a tensor that retains its gradient")
     return result
 
 
@@ -94,7 +94,7 @@ def backward(
     leaves = _leaves(tx) if inputs is NONE else _tuple_of_leaves(tx, inputs)
     used, keeping = _used(tx, tensors, grad_tensors, leaves)
     if not used:
-        _refuse("backward", "which leads to no leaf that is known here")
+        _refuse("backward", "which reaches no leaf that the trace knows")
     for leaf in used:
         _refuse_hooks(tx, leaf)
     options = {"retain_graph": retain_graph, "create_graph": boolean(differentiable)}
@@ -139,7 +139,7 @@ def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
     given = _tuple(tx, inputs)
     tensors: list[Any] = given.unpack(tx) if isinstance(given, TupleVariable) else [given]
     if not all(tensor.fake.is_leaf or tensor.is_made_parameter for tensor in tensors):
-        _refuse("backward", "with inputs that are no leaves")
+        _refuse("backward", "with inputs that are not leaves")
     return tensors
 
 

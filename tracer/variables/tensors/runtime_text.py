@@ -4,7 +4,7 @@ Most of it is the message of a check that holds, which nobody reads. So such a t
 costs nothing; taken out of the trace, the output code formats it; looked into, it becomes that of this call, as the
 numbers in it do, or breaks the graph where it was made.
 
-The handlers of f-strings (`interpreter.opcodes.strings`) ask `piece` of each part. A tensor's part is formatted behind the
+The handlers of f-strings (`interpreter.opcodes.strings`) ask `piece` of each part. A tensor's part is formatted after the
 graph, so that it must not have been written to since: `_state` tells.
 """
 
@@ -57,7 +57,7 @@ class Piece(NamedTuple):
 
 def piece(tx: Tracer, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> Piece | None:
     """What is formatted later. None for other values, and where the formatting could raise: tensors take a format spec only where
-    they have no dims, so that one with a spec is formatted later only behind a conversion, which makes it a text."""
+    they have no dims, so that one with a spec is formatted later only after a conversion, which makes it a text."""
     if isinstance(value, SymNodeVariable):
         if _always_formats(value.python_type()(1), conversion, spec):
             return Piece(value, conversion, spec, tx.break_step())

@@ -1,8 +1,8 @@
-"""What is behind a graph break: which calls of resume functions follow from the calls that an entry serves, and whether each of
-them finds an entry.
+"""What follows a graph break: which calls of resume functions come from the calls that an entry serves, and whether an entry
+serves each of them.
 
-CPython runs the instruction at the break. What that may change is known for a branch on data, and for a few functions; behind
-all others nothing is claimed. See docs/decisions/shape_domains.md.
+CPython runs the instruction at the break. What it may change is known if it is a branch on data or a call of one of a few
+functions. After any other instruction nothing is claimed. See docs/decisions/shape_domains.md.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ from tracer.serving.regions import UNKNOWN, Served, failing_guard, like_example,
 from tracer.sources.base import Source
 
 CHECKED = 8  # sampled shapes for which what is proved of a resume function is compared with its check functions
-DEEPEST = 24  # calls of resume functions within one another that are followed
+DEEPEST = 24  # how many calls of resume functions are followed within one another
 _LOGGING = tuple(getattr(logging.Logger, name) for name in ("debug", "info", "warning", "error", "critical", "log"))
-#: functions that leave what the program reads as it is, and return None
+#: functions that change nothing that the program reads, and return None
 HARMLESS: tuple[Any, ...] = (builtins.print, graph_break, warnings.warn, time.sleep, *_LOGGING)
-_READS_DATA = frozenset("item tolist __bool__ __int__ __float__ __repr__ __str__".split())  # methods of tensors that do
+_READS_DATA = frozenset("item tolist __bool__ __int__ __float__ __repr__ __str__".split())  # methods of tensors that read data
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.Size, torch.dtype, torch.device, int, float, bool, str, type(None))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Behind:
-    """A resume function behind a break, with the entries that serve its calls. `entries` is empty where CPython runs it."""
+    """A resume function after a break, with the entries that serve its calls. `entries` is empty where CPython runs it."""
 
     function: str
     code: types.CodeType
@@ -93,7 +93,7 @@ class Behind:
 
     def lines(self) -> list[str]:
         """For people: the function, and what each entry serves."""
-        head = f"behind {self.where}: {self.function}"
+        head = f"after {self.where}: {self.function}"
         if not self.entries:
             return [f"{head}, which CPython runs"]
         return [head, *[f"  {number}: {each.region.text(self.domain)}" for number, each in enumerate(self.entries)]]
@@ -101,15 +101,16 @@ class Behind:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Shapes:
-    """Shapes for which something is reached, and one of them. `wide`: more shapes, for which the same would be handed over; often
-    the same entries serve all of these, and less has to be asked of the solver."""
+    """The shapes for which a resume function is called, and one of them. `wide`: a larger set of shapes, for which the arguments
+    of the call would be the same expressions. Often the entries serve all of these, which takes fewer questions to the
+    solver."""
 
     domain: Domain
     witness: Point
     wide: Domain
 
     def within(self, each: Served) -> _Shapes:
-        """Those that an entry serves."""
+        """Those of the shapes that an entry serves."""
         more = [condition.expr for condition in each.region.conditions if condition.expr not in self.domain.relations]
         assert each.witness is not None  # it serves calls
         narrowed = dataclasses.replace(self.domain, relations=(*self.domain.relations, *dict.fromkeys(more)))
@@ -118,7 +119,8 @@ class _Shapes:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Outcome:
-    """One way in which a resume function ends. `unknown`: why it is not known what it does before; else empty."""
+    """One way in which a resume function ends. `unknown`: why it is not known what the function does before it ends; else
+    empty."""
 
     shapes: _Shapes
     value: Bound
@@ -130,7 +132,7 @@ Make = Callable[[Callable[[], Any]], Any]  # runs a trace, if one may be made no
 
 
 class OutOfBudget(NotFollowed):
-    """What may be traced is used up."""
+    """The limits of `precompile` (max_entries, max_seconds) are reached."""
 
 
 class Follower:
@@ -146,7 +148,7 @@ class Follower:
             Any, tuple[tuple[int, ...], list[Served]]
         ] = {}  # of calls: the entries there were, and what each serves
         self._ended: dict[Any, tuple[list[_Outcome], tuple[Behind, ...]]] = {}  # of calls: how they end
-        self._cut = 0  # how often a loop was met
+        self._cut = 0  # how often a call was like one that is being followed: a loop
         self._open: list[tuple[Any, Domain]] = []  # the calls that are being followed
 
     def begin(self) -> None:
@@ -154,7 +156,7 @@ class Follower:
         self._ended = {}
 
     def behind(self, each: Served, calls: AnyCalls) -> tuple[Behind, ...]:
-        """What is behind the break of an entry, for all calls that it serves. Raises NotFollowed if something there is not
+        """What is after the break of an entry, for all calls that it serves. Raises NotFollowed if something there is not
         covered, or not known."""
         self._found, self._notes = {}, {}
         self._after_break(each, calls, _Shapes(calls.domain, calls.example, calls.domain).within(each))
@@ -169,12 +171,14 @@ class Follower:
         """How the frame ends whose entry breaks, for shapes that the entry serves."""
         described = each.entry.guarded_code.described
         if not isinstance(described, Break):
-            raise NotFollowed("what is handed over there was not noted: the entry was made when no shapes were declared")
+            raise NotFollowed("no shapes were declared when the entry was made: what it passes on is not known")
         if not self.state.compiler_fn.runs_as_written:
-            raise NotFollowed(f"how tensors lie that the backend {self.state.compiler_fn.name!r} gives is not known")
+            raise NotFollowed(f"the strides of results of the backend {self.state.compiler_fn.name!r} are not known")
         origin, shapes = _origin(each, calls, shapes, described.ranges, described.state[1])
         if described.changed:
-            raise NotFollowed(f"the program changes {', '.join(described.changed)} before it, which calls behind it may read")
+            raise NotFollowed(
+                f"the program changes {', '.join(described.changed)} before the break, and later calls may read that"
+            )
         state = ThreadState(*described.state)
         reason, result = self._effect(described, origin)
         return self._go_on(described, len(described.frames) - 1, origin, shapes, state, Bound(result, origin), reason)
@@ -195,7 +199,7 @@ class Follower:
             dispatcher = _dispatcher(origin.served.entry, way.name)
             if way.way == "handler":
                 where = "what breaks the graph" if at.where is None else at.where.with_code()
-                note = f"calls in which {where} raises: {dispatcher.function.__qualname__}, which handles that, is not compiled"
+                note = f"calls in which {where} raises: {dispatcher.function.__qualname__}, its handler, is not compiled"
                 self._notes[note] = None
                 continue
             if unknown and not self._is_left_to_cpython(dispatcher.function):
@@ -212,13 +216,13 @@ class Follower:
         making = Making(origin.calls.example)
         for function in at.calls:
             if not any(function is known or getattr(function, "__func__", None) is known for known in HARMLESS):
-                return f"what {_name(function)} changes, which is called before it, is not known", Unknown("")
+                return f"{_name(function)} is called before the break, and what it changes is not known", Unknown("")
         if at.opname.startswith(("POP_JUMP", "JUMP_IF")):
             value = making.value(Bound(at.operands[-1], origin))
             plain = type(value) in _PLAIN or isinstance(at.operands[-1], Number)
             return "" if plain else f"bool() of an object of {_name(type(value))} may run code of the program", Unknown("")
         if at.opname != "CALL" or not at.operands:
-            return f"what {at.opname} changes is not known", Unknown("")
+            return f"CPython runs {at.opname} at the break, and what it changes is not known", Unknown("")
         function, *args = at.operands
         if isinstance(function, Method):
             args = [function.owner, *args]
@@ -228,7 +232,7 @@ class Follower:
         called = making.value(Bound(function, origin))
         called = getattr(called, "__func__", called)
         if not any(called is known for known in HARMLESS):
-            return f"what {_name(called)} changes, which CPython calls there, is not known", Unknown(
+            return f"CPython calls {_name(called)} at the break, and what it changes is not known", Unknown(
                 f"what {_name(called)} gives"
             )
         if called is builtins.print and not all(_is_plain(arg, making, origin) for arg in args):
@@ -256,7 +260,7 @@ class Follower:
             shapes,
             Bound(Unknown(f"what {function.__qualname__} returns"), origin),
             state,
-            f"what {function.__qualname__} does, which CPython runs as it stands, is not known",
+            f"{function.__qualname__} is not compiled, and what it does is not known",
         )
         if self._is_left_to_cpython(function):
             self._note(Behind(function.__qualname__, function.__code__, where, domain, ()))
@@ -270,7 +274,7 @@ class Follower:
                 self._cut += 1
                 return []  # a loop: however it ends, it does so in the calls that are being followed
             if len(self._open) >= DEEPEST:
-                raise NotFollowed(f"it goes on through more than {DEEPEST} breaks")
+                raise NotFollowed(f"more than {DEEPEST} breaks follow one another")
             try:
                 entries = self._covered(calls, (known, frozenset(shapes.wide.relations)))
             except OutOfBudget:
@@ -318,7 +322,7 @@ class Follower:
             return [dataclasses.replace(unknown, shapes=narrowed)]
         origin, narrowed = _origin(each, calls, narrowed, described.ranges, described.state[1])
         changes = (
-            f"the program changes {', '.join(described.changed)}, which calls behind it may read" if described.changed else ""
+            f"the program changes {', '.join(described.changed)}, and later calls may read that" if described.changed else ""
         )
         return [_Outcome(narrowed, Bound(described.value, origin), ThreadState(*described.state), changes)]
 
@@ -351,7 +355,7 @@ class Follower:
                 self._known[key] = made, entries
                 return entries
             if found.status != "sat" or found.witness is None:
-                raise NotFollowed(f"the solver cannot tell whether {function.__qualname__} is covered")
+                raise NotFollowed(f"the solver cannot tell whether every call of {function.__qualname__} has an entry")
             self._trace(calls, like_example(calls.domain, calls.example, [each.region for each in entries], found.witness))
         return None
 
@@ -386,7 +390,7 @@ class Follower:
 
 
 def not_understood(each: Served, calls: HandedCalls) -> str | None:
-    """Why it does not follow from an entry's guards which of the calls it serves; None if it does."""
+    """Why the guards of an entry do not tell which of the calls it serves; None if they do."""
     manager = each.entry.guarded_code.manager
     values = manager.frame_values(calls.slots, calls.function.__closure__)
     for guard in manager.guards:
@@ -394,14 +398,14 @@ def not_understood(each: Served, calls: HandedCalls) -> str | None:
         for source in sources:
             what = next((what for place, what in calls.unknown.items() if _leads_through(source, place)), None)
             if what is not None:
-                return f"it depends on {what}, which is not known before ({guard.lines()[0]})"
+                return f"it depends on {what}, which is known only at run time ({guard.lines()[0]})"
         if isinstance(guard, TensorMatch) and guard.source not in calls.layouts:
             with contextlib.suppress(Exception):
                 if id(guard.source.get(values)) in calls.making.made:
-                    return f"it reads {guard.source.name} in a way that is not followed"
+                    return f"what is known of {guard.source.name} does not say whether its guard holds ({guard.lines()[0]})"
         shared = _not_told_apart(guard, calls)
         if shared is not None:
-            return f"whether {' and '.join(shared)} share memory is not known before ({guard.lines()[0]})"
+            return f"whether {' and '.join(shared)} share memory is known only at run time ({guard.lines()[0]})"
     return None
 
 

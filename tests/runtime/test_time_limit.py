@@ -242,7 +242,7 @@ def test_nothing_is_precompiled_while_a_backend_that_was_given_up_still_runs(slo
         made(torch.ones(3))
     other = tracer.optimize("eager")(double)
     found = tracer.precompile(other, "x: B; B in 1..64", torch.ones(3))
-    assert found.status == "budget" and "still at work" in found.reason and not entries(other)
+    assert found.status == "budget" and "still running" in found.reason and not entries(other)
 
 
 def test_an_interrupt_leaves_the_backend_behind_and_nothing_half_installed(slow, monkeypatch):
@@ -388,7 +388,7 @@ def test_a_child_that_is_forked_while_another_thread_traces_can_trace():
 
 @pytest.mark.parametrize("seconds", [-1, "3", True])
 def test_a_limit_is_a_number_of_seconds(seconds):
-    with pytest.raises(tracer.exc.UserError, match="is no time"):
+    with pytest.raises(tracer.exc.UserError, match="is not a time"):
         tracer.optimize("eager", compile_timeout=seconds)
 
 

@@ -94,7 +94,7 @@ def test_a_relation_whose_argument_is_left_out_waits_for_a_call_that_has_it():
     ],
 )
 def test_a_size_that_is_only_computed_from_is_answered_with_the_line_that_names_the_dim(spec, line):
-    with pytest.raises(UserError, match="stands nowhere alone") as told:
+    with pytest.raises(UserError, match="is only used in an expression") as told:
         ShapeSpec(spec)
     assert line in str(told.value)
     assert ShapeSpec(line[1 : line.index("'", 1)])

@@ -1,7 +1,10 @@
-"""Views that a compiler rejects, because torch's meta functions give other strides than the operator really does.
+"""Views for which AOTAutograd assumes other strides than the tensors really have.
 
 The trace knows the real strides of `2**x`. AOTAutograd uses torch's meta function for `pow`, gets other ones, and rejects a
-`view` that is valid. If nothing can observe the difference, a copy is made in place of the view.
+`view` that is valid. If nothing can observe the difference, `reshape` takes the place of the view.
+
+A view of an input that is not contiguous and is written to is not rejected: its strides are computed as if the input were
+contiguous. A graph that returns such a view is not compiled (`refuse_written_views`).
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from torch.utils import _pytree as pytree
 
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.output_graph import EXAMPLE
-from tracer.operators.asked_strides import is_in_line
+from tracer.operators.probed_strides import is_contiguous_now
 
 _REFUSALS = ("Cannot view a tensor", "view size is not compatible")
-_MARK = "written_views"
+_MARK = "written_views"  # in `meta` of the output node: whether a result is such a view of a written input
 
 
 class WrongStrides(Exception):
@@ -32,7 +35,8 @@ def is_about_views(error: Exception) -> bool:
 
 
 def mark_written_views(graph: fx.Graph) -> None:
-    """Notes whether a result is a view, with symbolic sizes, of an input that is written to and not contiguous."""
+    """Notes whether a result is a view, with symbolic sizes, of an input that is written to and not contiguous. Called while the
+    graph still has the fakes of the trace, which know what is written to; `refuse_written_views` is called inside the backend."""
     inputs = [node.meta.get(EXAMPLE) for node in graph.nodes if node.op == "placeholder"]
     written = {storage_of(each) for each in inputs if isinstance(each, FakeTensor) and _is_written_and_strided(each)}
     returned: Any = graph.output_node().args[0]
@@ -51,7 +55,7 @@ def _is_written_and_strided(tensor: FakeTensor) -> bool:
     mode: Any = tensor.fake_mode
     if tensor.layout != torch.strided or storage_of(tensor) not in mode.written_storages:
         return False
-    return not is_in_line(tensor)
+    return not is_contiguous_now(tensor)
 
 
 def _is_symbolic(tensor: torch.Tensor) -> bool:
@@ -60,6 +64,7 @@ def _is_symbolic(tensor: torch.Tensor) -> bool:
 
 def views_may_be_copies(graph: fx.Graph) -> bool:
     """Whether nothing can observe that tensors of a graph share memory: nothing is written, and no two results share any."""
+    # The version of a fake is counted up by each write to its memory.
     written = any(tensor._version for node in graph.nodes for tensor in tensors_of(node))
     returned: Any = graph.output_node().args[0]
     memory = [storage_of(tensor) for node in pytree.tree_leaves(returned) for tensor in tensors_of(node)]
@@ -74,6 +79,6 @@ def reshape_for_view(graph: fx.Graph) -> None:
 
 
 def tensors_of(node: Any) -> Iterator[torch.Tensor]:
-    """The dense tensors in the example value of a node; none of what is no node."""
+    """The strided tensors in the example value of a node; none if `node` is a constant."""
     example = node.meta.get(EXAMPLE) if isinstance(node, fx.Node) else None
     return (value for value in pytree.tree_leaves(example) if isinstance(value, torch.Tensor) and value.layout == torch.strided)

@@ -186,7 +186,7 @@ def test_what_was_not_kept_is_said_and_not_mistaken_for_a_cause():
         compiled(torch.ones(3), Options(2))
     compiled.seal()
     error = refused(compiled, torch.ones(3), Options(3))
-    assert "L['options'] was is not kept" in error.explain()
+    assert "the value of L['options'] was not kept" in error.explain()
 
 
 def test_a_call_out_of_the_domain_waits_for_no_trace_and_asks_no_entry(monkeypatch):

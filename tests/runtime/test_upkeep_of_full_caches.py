@@ -118,7 +118,7 @@ def test_evictions_are_logged_and_a_callback_that_fails_harms_nothing(caplog):
 
 @pytest.mark.parametrize("capacity", [0, -1, 2.5, "3", True])
 def test_a_capacity_is_a_number_of_entries(capacity):
-    with pytest.raises(tracer.exc.UserError, match="is no number of entries"):
+    with pytest.raises(tracer.exc.UserError, match="is not a number of entries"):
         tracer.optimize("eager", capacity=capacity)
 
 

@@ -146,7 +146,7 @@ def unasked_of(packet: Any, monkeypatch: Any) -> Any:
     name = packet.__name__
     with monkeypatch.context() as patch:
         patch.setitem(table.ROWS, name, table.ROWS.get(name, table.NO_ROW)._replace(layout=""))
-        patch.setattr(strides_by_rule, "with_asked_strides", lambda asker, func, args, kwargs, result: result)
+        patch.setattr(strides_by_rule, "with_probed_strides", lambda asker, func, args, kwargs, result: result)
         patch.setattr(FakeMode, "cache_of_static_sizes", {})
         facts_of.cache_clear()
         yield

@@ -48,7 +48,7 @@ def test_a_path_is_written_as_python_writes_it():
         assert path_text(parse_path(text)) == text
     assert parse_path("x.a[0]") == ("x", Attribute("a"), 0)
     for text in ("x()", "1", "x[y]", "x +", "x[{}]"):
-        with pytest.raises(tracer.exc.UserError, match="is no path to an argument"):
+        with pytest.raises(tracer.exc.UserError, match="is not a path to an argument"):
             parse_path(text)
 
 

@@ -26,7 +26,7 @@ def test_explain_counts_graphs_breaks_and_operations():
 def test_explain_prints_a_report():
     text = str(tracer.explain(breaks_once)(X))
     assert "Graphs: 2, graph breaks: 1, operations: 4" in text
-    assert "Graph 1: sin, add" in text and "for the report" in text and "test_api_explain.py" in text
+    assert "Graph 1: sin, add" in text and "for the report" in text and "test_explain.py" in text
 
 
 def test_explain_takes_decorated_functions_and_modules():

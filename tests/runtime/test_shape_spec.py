@@ -46,9 +46,9 @@ def test_the_dims_of_torch_export_are_taken():
     ("spec", "words"),
     [
         ("x: B / 2", "is not an integer expression"),
-        ("x: B +", "is no list of dims"),
-        ("x(): B", "is no path to an argument"),
-        ("x: B; B in 9..4", "no size is left for B"),
+        ("x: B +", "is not a list of dims"),
+        ("x(): B", "is not a path to an argument"),
+        ("x: B; B in 9..4", "no size satisfies what is declared of B"),
         ("x: B; B in 1..4; B in 1..5", "declared twice"),
         ({"x": {0: 1.5}}, "declared as 1.5"),
         ("x: B; B", "is not a condition"),
@@ -68,9 +68,9 @@ def compiled_for(fn, shapes):
     [
         ("z: B", "has no argument 'z'"),
         ("x: B, S, T", "dim 2 of x was declared, but it has 2 dims"),
-        ("x: 2*B", "B stands nowhere alone"),
+        ("x: 2*B", "B is only used in an expression"),
         ("n: B, S", "2 dims of n were declared, but it is an int"),
-        ("m: B", "m was declared with dims, but is str"),
+        ("m: B", "m was declared with dims, but is a str"),
         ("x['a']: B", "x['a'] was declared, but"),
     ],
 )
