@@ -121,11 +121,12 @@ def _equals(place: str, value: str) -> str:
 
 
 class _GuardTexts:
-    """The texts of guards, with the labels of symbols in place of the symbols."""
+    """The texts of guards, with the labels of symbols in place of the symbols. What was asked may be about an unbacked symbol,
+    which has none, where the answer is a guard on others."""
 
     def __init__(self, env: ShapeEnv) -> None:
         self.labels = {s.sympy: s.labels[0] for s in env.symbols() if s.labels}
-        self.names = {symbol: label.name for symbol, label in self.labels.items()}
+        self.names = {s.sympy: s.labels[0].name if s.labels else s.name for s in env.symbols()}
         self._known: dict[Any, str] = {}
 
     def over(self, condition: Any, render: Callable[[Label], str]) -> str:

@@ -358,7 +358,8 @@ class ShapeEnv:
             return
         self._check_not_frozen(condition)
         place = self.where() if where is None else where
-        sharpened = self.facts.sharpen(condition)
+        about_data = condition.hint is None  # though what it comes to, by what is known of the data, is not
+        sharpened = self.facts.sharpen(self.simplify(condition) if about_data else condition)
         self.guards.append(ShapeGuard(sharpened, why, place, condition))
         self.facts.learn(condition)
         if sharpened != condition:

@@ -34,6 +34,8 @@ TAKEN = [
     lambda x, y: x.gather(0, y.long()),
     lambda x, y: F.embedding(y.long(), x),
     lambda x, y: x.masked_fill(y > 0, 2.0),
+    lambda x, y: (x > 0)[:, y[0].long()],
+    lambda x, y: (x > 0)[y.long()],
 ]
 
 

@@ -178,6 +178,23 @@ def test_a_loop_while_data_say_so_is_certified_once_for_all_turns():
 
 
 @pytest.mark.usefixtures("capsys")
+def test_a_for_that_breaks_in_each_turn_is_not_certified_and_what_to_do_is_said():
+    def turn(x):
+        return x * 2
+
+    def f(x, turn=turn):
+        for _ in range(3):
+            x = turn(x)
+            print("turn")
+        return x
+
+    found = tracer.precompile(tracer.compile(f, shapes=ROWS), example=torch.ones(3, 4))
+    assert found.status == "broken" and not found.covering
+    assert "how far the `for` is that breaks in each turn (RangeIterator; make a turn a function, " in found.reason
+    assert tracer.precompile(tracer.compile(turn, shapes=ROWS), example=torch.ones(3, 4)).certified
+
+
+@pytest.mark.usefixtures("capsys")
 def test_sizes_of_data_are_handed_over_as_sizes_that_may_be_any():
     def f(x):
         kept = x[x > 0.5]

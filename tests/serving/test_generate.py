@@ -130,3 +130,14 @@ def test_a_window_that_slides_over_a_static_cache_is_full_at_a_length_that_is_fo
     assert "max(8, S)" in repr(found.variants[0].spec)
     served_as_eager(model, 30, static=True)
     assert no_call_missed(model)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_a_window_that_slides_over_a_dynamic_cache_has_strides_that_are_found():
+    """What is kept of a long prompt is cut out of all of it: one name says the strides of both layers."""
+    model = tiny("mistral", window=8)
+    found = sealed(model)[0]
+    assert "past_key_values.layers[1].values strided 2*N1, N1, 8, 1;" in repr(found.variants[1].spec)
+    served_as_eager(model, 30)
+    assert no_call_missed(model)

@@ -84,9 +84,51 @@ def test_a_kind_of_call_that_comes_at_one_edge_only_is_found_there():
     assert list(observed(run, B=(1, 8), S=(1, 8))) == ["call 0", "call 0 at B=1, S=1"]
 
 
-def test_a_tensor_that_is_cut_out_of_others_is_strided():
+def test_a_tensor_that_is_cut_out_of_others_has_strides_of_its_own():
     found = observed(lambda call, B, S: call(torch.ones(16, 40)[:B, :S], torch.ones(S, B).T), B=(1, 8), S=(1, 32))
-    assert found["call 0"].startswith("<ShapeSpec x: 0: B, 1: S; mask: 0: B, 1: S; x strided;")
+    assert found["call 0"] == "<ShapeSpec x: 0: B, 1: S; mask: 0: B, 1: S; x strided 40, 1; 1 <= B <= 8; 1 <= S <= 32>"
+
+
+def test_strides_that_vary_follow_one_another_and_go_beyond_the_inner_dims():
+    """As in the cache of a window that slides: the last 7 tokens, cut out of all that there were."""
+
+    def run(call, B, S):
+        for past, whole in ((S, S), (S + 1, min(S, 7) + 1)):
+            kept = (torch.ones(B, 2, whole, 4)[:, :, -7:] for _ in "kv")
+            call(torch.ones(B), state={"count": 0, "past": past, **dict(zip("kv", kept))})
+
+    (found,) = observed(run, B=(1, 8), S=(1, 30)).values()
+    of_each = "; ".join(f"state['{name}'] strided 2*N1, N1, 4, 1" for name in "kv")
+    assert f"; {of_each}; " in found
+    assert found.endswith("; 0 <= N1 <= 120, N1 % 4 == 0; N1 >= 4*min(7, N)>")
+
+
+def test_a_window_that_slides_is_certified_with_the_strides_that_it_has():
+    class Window(torch.nn.Module):
+        """Attends to the last 7 tokens; returns the state for the next token."""
+
+        def forward(self, x, state=None):
+            keys = x if state is None else torch.cat([state["keys"], x], 2)
+            weights = (x @ keys.transpose(2, 3)).softmax(3)
+            return weights @ keys, {"keys": keys[:, :, -7:]}
+
+    model = tracer.compile_module(Window())
+
+    @torch.no_grad()
+    def run(B, S):
+        out, state = model(torch.ones(B, 2, S, 4))
+        for _ in range(3):
+            out, state = model(out[:, :, -1:].contiguous(), state)
+        return out
+
+    found = tracer.precompile(model, tracer.observe_calls(model, run, B=(1, 8), S=(1, 20)))
+    assert found.certified, str(found)
+    tracer.seal(model)
+    for B, S in ((1, 1), (1, 7), (3, 8), (8, 20), (5, 13)):
+        seen = run(B, S)
+        with tracer.set_stance("force_eager"):
+            assert torch.equal(seen, run(B, S))
+    assert tracer.stats(model)["sealed_misses"] == 0
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])

@@ -85,6 +85,15 @@ def test_symbols_born_in_the_trace_are_not_checked_at_the_entry() -> None:
     assert readable(env) == []
 
 
+def test_a_guard_tells_what_was_asked_of_a_symbol_that_is_not_checked() -> None:
+    env = ShapeEnv()
+    a, u = env.create_size(8, A), env.create_unbacked_int(0)
+    env.assume(u.eq(0))
+    assert env.evaluate_expr((a + u).ne(5))
+    guard = env.produce_guards()[-1]
+    assert (guard.readable, guard.recorded) == ("L['a'].size()[0] != 5", "L['a'].size()[0] + u0 != 5")
+
+
 RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
 relations = st.tuples(st.sampled_from(RELATIONS), trees(3, max_leaves=4), trees(3, max_leaves=4))
 

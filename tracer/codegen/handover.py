@@ -24,6 +24,7 @@ from tracer.variables.containers.tuples import NamedTupleVariable, SizeVariable,
 from tracer.variables.exceptions.exceptions import HandledBefore
 from tracer.variables.functions.callables import BoundMethodVariable
 from tracer.variables.functions.python_functions import CellVariable
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorMethodVariable, TensorVariable
 from tracer.variables.values.constant import ConstantVariable
@@ -237,6 +238,10 @@ class Describer:
             stored = self.cg.effects.attributes(value)
             if all(isinstance(item, VariableTracker) for item in stored.values()):
                 return Made(value.cls, {name: self.describe(item) for name, item in stored.items()})  # type: ignore[arg-type]  # seen
+        if isinstance(value, IteratorVariable):
+            return Unknown(
+                f"how far the `for` is that breaks in each turn ({value.describe()}; make a turn a function, and compile that)"
+            )
         return Unknown(value.describe())
 
 

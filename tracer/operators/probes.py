@@ -126,14 +126,16 @@ def _small(size: Any) -> int:
 
 
 def _ask(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dtype: torch.dtype, on_cpu: bool) -> Answer:
-    """Tries the kernel on stand-ins. An error counts as a refusal of the dtypes only if the kernel takes the same stand-ins with
-    other dtypes; otherwise it may be about sizes."""
+    """Tries the kernel on stand-ins. An error counts as a refusal of the dtypes only if it comes with zeros, too, and the kernel
+    takes the same stand-ins with other dtypes; otherwise it may be about data, as an index that is too large, or about sizes."""
     elementwise = facts_of(func).elementwise
     if not on_cpu and not elementwise:
         return Answer(None, False)
     error = _raised(func, args, kwargs, 1, None)
     if error is None:
         return Answer(None, elementwise and _raised(func, args, kwargs, 0, None) is not None)
+    if _raised(func, args, kwargs, 0, None) is None:
+        return Answer(None, False)
     others = _DTYPES if elementwise else (dtype,)
     refused = on_cpu and any(_raised(func, args, kwargs, 1, other) is None for other in others)
     return Answer(error if refused else None, False)

@@ -62,7 +62,10 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
     """The data of an entry. Raises Refused for an entry that would not work in another process."""
     guarded: GuardedCode = entry.guarded_code
     if guarded.broken:
-        raise Refused("the graph breaks: what is behind the break is traced anew in each process")
+        raise Refused(
+            "the graph breaks: what is behind the break is traced anew in each process. To save what is before and behind it, "
+            "make these functions of their own, and compile each"
+        )
     if not target.state.compiler_fn.runs_as_written:
         raise Refused(
             f"graphs that the backend {target.state.compiler_fn.name!r} has compiled are not saved, only those of 'eager'"

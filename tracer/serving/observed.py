@@ -3,6 +3,7 @@
 Each call is noted as it begins: the sizes of its tensors and the ints among its arguments, through containers and objects. Calls
 with the same structure are of one kind, and each kind becomes a `Variant`. A size that is the same in all calls of a kind is
 static; one that follows another (`P + 1`, `2*B`) is computed from it; any other varies between the least and the greatest seen.
+Of tensors that do not lie densely in all calls, the same is said of strides.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import copy
 import dataclasses
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -206,17 +208,39 @@ class _Kind:
             if len(set(column)) > 1
         }
         given = {name: tuple([call.point[name] for call in self.calls]) for name in sizes}
-        named = _named(list(dict.fromkeys(columns.values())), given)
+        named = _Named({}, {}, given)
+        named.add(columns.values())
         dims: dict[Path, dict[int, str]] = {}
         for (path, dim), column in columns.items():
             dims.setdefault(path, {})[dim] = named.text[column]
-        strided = [path for path in self.calls[0].strides if not self._lies_as_the_first(path)]
+        strides = {path: self._strides(path) for path in self.calls[0].strides if not self._lies_as_the_first(path)}
+        steps = named.add([column for of in strides.values() for column in of if len(set(column)) > 1])
+        apart = {text: name for path, of in strides.items() for name, text in self._apart(path, of, named, steps)}
         bounds: dict[str, Any] = {
             name: sizes.get(name) or self._range_of(column, given, sizes) for name, column in named.bases.items()
         }
-        texts = {path_text(path): dims.get(path, {}) for path in dict.fromkeys([*dims, *strided])}
-        spec = ShapeSpec(texts, strided=list(map(path_text, strided)), modes=self.mode, **bounds)
+        for name in steps - sizes.keys():
+            low, high = bounds[name]
+            bounds[name] = 0 if name in apart.values() else low, high, _multiple(named.bases[name], strides.values())
+        texts = {path_text(path): dims.get(path, {}) for path in dict.fromkeys([*dims, *strides])}
+        said = {path_text(path): [named.said(column) for column in of] for path, of in strides.items()}
+        spec = ShapeSpec(texts, list(apart), strided=said, modes=self.mode, **bounds)
         return Variant(self.args, self.kwargs, spec, self.name)
+
+    def _strides(self, path: Path) -> list[Sizes]:
+        """For each dim of a tensor, its stride in each call."""
+        return list(zip(*[call.strides[path] for call in self.calls]))
+
+    def _apart(self, path: Path, strides: Sequence[Sizes], named: _Named, steps: Collection[str]) -> Iterator[tuple[str, str]]:
+        """R and `R >= 8*min(N, 7)`: that a step which varies goes beyond all of the next inner dim, where it does in all calls.
+        That is its least value, too: calls of this kind may come with smaller sizes than `run` had for it."""
+        sizes = list(zip(*[call.sizes[path] for call in self.calls]))
+        order = sorted(range(len(strides)), key=lambda dim: (strides[dim], -dim))
+        for inner, outer in itertools.pairwise(order):
+            extents = [size * stride for size, stride in zip(sizes[inner], strides[inner])]
+            name = named.said(strides[outer])
+            if name in steps and all(map(operator.ge, strides[outer], extents)):
+                yield name, f"{name} >= ({named.said(sizes[inner])})*({named.said(strides[inner])})"
 
     def _range_of(self, column: Sizes, given: Mapping[str, Sizes], sizes: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
         """The least and the greatest that a size will be. A cache grows in the same steps from each length of prompt, also from
@@ -245,28 +269,43 @@ def _dense(sizes: Sizes, order: Sequence[int]) -> Sizes:
     return tuple(strides)
 
 
+def _multiple(steps: Sizes, strides: Iterable[Sequence[Sizes]]) -> int:
+    """What a stride that varies is a multiple of: the stride of an inner dim that never varies, of a tensor that has both."""
+    fixed = {column[0] for of in strides if steps in of for column in of if len(set(column)) == 1}
+    return max((each for each in fixed if each > 0 and not any(step % each for step in steps)), default=1)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Named:
-    """Names for sizes that vary, by their values in the calls. `bases`: those that stand for themselves; `text`: what each is."""
+    """Names for sizes and strides that vary, by their values in the calls. `bases`: those that stand for themselves; `text`: what
+    each is; `given`: the sizes that `run` had."""
 
     bases: dict[str, Sizes]
     text: dict[Sizes, str]
+    given: dict[str, Sizes]
 
+    def said(self, column: Sizes) -> Any:
+        """What stands in a spec for a size or stride: a text, or its number if it is the same in all calls."""
+        return column[0] if len(set(column)) == 1 else self.text[column]
 
-def _named(columns: Sequence[Sizes], given: dict[str, Sizes]) -> _Named:
-    """Those that are what `run` was given have its names; others follow one of these, or one another, or have new names."""
-    found = _Named({}, {})
-    by_values = {column: name for name, column in reversed(given.items())}
-    fresh = (name for number in itertools.count() if (name := f"N{number or ''}") not in given)
-    for column in sorted(
-        columns, key=lambda column: (column not in by_values, -len(set(column)), max(column) - min(column), min(column))
-    ):
-        follows = next((text for name, base in found.bases.items() if (text := _following(column, name, base))), None)
-        if follows is None:
-            follows = by_values.get(column) or next(fresh)
-            found.bases[follows] = column
-        found.text[column] = follows
-    return found
+    def add(self, columns: Iterable[Sizes]) -> set[str]:
+        """Names sizes, or strides. Those that are what `run` was given have its names; others follow one that is named already or
+        have new names. The names that are new here are returned."""
+        by_values = {column: name for name, column in reversed(self.given.items())}
+        taken = {*self.given, *self.bases}
+        fresh = (name for number in itertools.count() if (name := f"N{number or ''}") not in taken)
+        made = set()
+        for column in sorted(
+            set(columns) - set(self.text),
+            key=lambda column: (column not in by_values, -len(set(column)), max(column) - min(column), min(column), column),
+        ):
+            follows = next((text for name, base in self.bases.items() if (text := _following(column, name, base))), None)
+            if follows is None:
+                follows = by_values.get(column) or next(fresh)
+                self.bases[follows] = column
+                made.add(follows)
+            self.text[column] = follows
+        return made
 
 
 def _following(column: Sizes, name: str, base: Sizes) -> str | None:
