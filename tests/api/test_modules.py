@@ -327,7 +327,7 @@ def test_instances_have_regions_of_their_own(graphs):
     compiled = [tracer.optimize(graphs.backend)(Block()) for _ in range(20)]
     for opt in compiled:
         assert torch.equal(opt(X), opt._orig_mod(X))
-    assert len(graphs) == 20
+    assert len(graphs) == 1  # equal modules share it
     assert all(len(tracer.region_of(opt).entries()) == 1 for opt in compiled)
 
 

@@ -83,7 +83,7 @@ def test_subclasses_of_plain_types_do_not_match_and_are_not_asked():
 
 
 def test_what_is_no_plain_constant_is_refused():
-    with pytest.raises(TypeError, match="list is no plain constant"):
+    with pytest.raises(TypeError, match="list is not a plain constant"):
         EqualsMatch(X, [1])
 
 

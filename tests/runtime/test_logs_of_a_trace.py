@@ -30,6 +30,8 @@ def recorded(*artifacts: str) -> list[logs.Record]:
     with logs.capture(*artifacts) as records:
         for size in (4, 5, 2):
             compiled(torch.randn(size), [])
+        for equal_module in (torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)):
+            tracer.compile(equal_module)(torch.randn(2, 3))
     return records
 
 

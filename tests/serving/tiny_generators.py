@@ -29,7 +29,11 @@ CONFIGS = {  # class of the model, of its configuration, what is not as in other
         "MixtralConfig",
         dict(HEADS, num_key_value_heads=2, num_local_experts=4, sliding_window=None),
     ),
-    "t5": ("T5ForConditionalGeneration", "T5Config", dict(vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_heads=4)),
+    "t5": (
+        "T5ForConditionalGeneration",
+        "T5Config",
+        dict(vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_heads=4, num_decoder_layers=2),
+    ),
     "bart": ("BartForConditionalGeneration", "BartConfig", dict(OF_BART, max_position_embeddings=64)),
     "whisper": (
         "WhisperForConditionalGeneration",

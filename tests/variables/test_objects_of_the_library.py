@@ -412,7 +412,7 @@ def test_locks_that_are_made():
         same = guarded.lock is guarded.again, {guarded.lock: 1}[guarded.lock], type(guarded.again)
         return x * 2, held, guarded.lock.locked(), same
 
-    breaks(f, X)
+    captured(f, X)
     captured(lambda x: (x * 2, bool(Guarded().lock), Guarded().lock == Guarded().lock), X)
 
 

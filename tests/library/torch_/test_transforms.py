@@ -120,7 +120,7 @@ def _noting(a):
 
 EFFECTS = {
     "a change of an object": (lambda x: vmap(_noting)(x).sum(), "effect-in-subgraph"),
-    "a write to a tensor around it": (lambda x: vmap(lambda a: a + SHARED.add_(1))(x), "effect-in-subgraph"),
+    "a write to a tensor around it": (lambda x: vmap(lambda a: a + SHARED.fill_(2))(x), "effect-in-subgraph"),
     "randomness that was not chosen": (lambda x: vmap(lambda a: torch.rand(3) * a)(x), "operator-failed-in-trace"),
     "a number out of a tensor": (lambda x: vmap(lambda a: a.sum().item())(x), "tensor-item"),
     "a wrong dim": (lambda x: vmap(lambda a: a.sum(), in_dims=3)(x), "operator-failed-in-trace"),
