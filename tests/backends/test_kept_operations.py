@@ -80,3 +80,38 @@ def test_gradients_are_those_of_eager_where_a_value_is_drawn_in_vain():
     x = torch.randn(3, requires_grad=True)
     tracer.compile(f, backend="aot_eager", fullgraph=True)(x).backward()
     assert torch.equal(x.grad, 2 * x.detach())
+
+
+def draws_in_a_branch(x):
+    def drawing(y):
+        torch.rand(3)
+        return y.sin()
+
+    return torch.cond(x.sum() > 3, drawing, torch.cos, (x,))
+
+
+def draws_in_vain_under_vmap(x):
+    return torch.vmap(lambda y: (torch.rand(3), y.sin())[1], randomness="different")(x)
+
+
+class DrawsInVain(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        torch.rand(3)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+@pytest.mark.parametrize("function", [draws_in_a_branch, draws_in_vain_under_vmap, lambda x: DrawsInVain.apply(x)])
+def test_a_graph_that_calls_a_function_that_draws_in_vain_runs_as_it_is(function):
+    made = tracer.compile(function, backend="aot_eager")
+    with pytest.warns(UserWarning, match="which cannot compile it: the result of rand"):
+        made(torch.ones(4, requires_grad=True))
+    for given in (torch.ones(4, requires_grad=True), torch.zeros(4, requires_grad=True)):
+        torch.manual_seed(0)
+        expected, next_expected = function(given), torch.rand(1)
+        torch.manual_seed(0)
+        assert torch.equal(made(given), expected) and torch.equal(torch.rand(1), next_expected)

@@ -48,3 +48,31 @@ def test_no_elements_may_come_where_there_were_some(backend):
         wanted = outcome(lambda x, count: (count.add_(1), x.max()), torch.arange(float(size)), counts[0])
         seen = outcome(compiled, torch.arange(float(size)), counts[1])
         Comparison().same((wanted, counts[0]), (seen, counts[1]), f"size {size}")
+
+
+def reads_at(x, place):
+    return x[place.item()] * 2
+
+
+def writes_at(x, place):
+    x[place.item()] = 5.0
+    return x * 1
+
+
+def reads_in_vain(x, place):
+    x[place.item()]
+    return x * 2
+
+
+def reads_at_a_tensor(x, place):
+    return torch.select(x, 0, place) * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+@pytest.mark.parametrize("function", [reads_at, writes_at, reads_in_vain, reads_at_a_tensor])
+def test_an_index_from_data_that_lies_outside_raises_as_in_eager(function, backend):
+    made = tracer.compile(function, backend=backend, fullgraph=True)
+    for place in map(torch.tensor, (1, -1, -3, 3, -4, 90)):
+        expected = outcome(function, given := torch.arange(3.0), place)
+        assert str(outcome(made, seen := torch.arange(3.0), place)) == str(expected)
+        assert torch.equal(seen, given)

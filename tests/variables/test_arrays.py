@@ -242,3 +242,15 @@ def test_elements_are_captured_where_the_graph_must_not_break():
         return (a * 2).tolist(), a[0, 1].item() + 1
 
     assert compiled(program, Settings(fullgraph=True))(ROWS) == program(ROWS)
+
+
+@pytest.mark.parametrize("given", [ROWS, ROWS.sum(), torch.ones(2)], ids=["array", "scalar", "tensor"])
+def test_what_a_class_has_of_its_own_class_is_no_attribute_of_an_object(given):
+    def f(value):
+        return value + 1, hasattr(value, "__call__"), hasattr(value, "mro"), hasattr(value, "sum")
+
+    check(f, given)
+
+
+def test_numpy_computes_what_torch_gives_a_dtype_for_that_numpy_lacks():
+    assert not check(lambda a: a * 1j, np.ones(3, np.float16)).breaks

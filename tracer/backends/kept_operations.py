@@ -21,18 +21,17 @@ from tracer.graph.output_graph import EXAMPLE, MUST_RUN
 Compiled = Callable[..., Any]
 
 
+class DropsOperations(Exception):
+    """A compiler would drop operations of a function that the graph calls, to which no result can be added."""
+
+
 def keep_operations(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     """Makes a graph return also the results of such operations. The result wraps the compiled graph: it removes them again."""
     output = graph.output_node()
     returned: Any = output.args[0]
-    marked = [node for node in graph.nodes if MUST_RUN in node.meta]
-    if not marked or not isinstance(returned, (list, tuple)):
+    if not isinstance(returned, (list, tuple)):
         return lambda compiled: compiled
-    needed = _needed_for([node for node in pytree.tree_leaves(returned) if isinstance(node, fx.Node)])
-    known = {
-        storage_of(tensor) for node in graph.nodes if node in needed or node.op == "placeholder" for tensor in tensors_of(node)
-    }
-    values = [_value(graph, node) for node in marked if node not in needed and not _writes_to(node, known)]
+    values = [_value(graph, node) for node in _unused(graph)]
     extra = [value for value in values if value is not None]
     if not extra:
         return lambda compiled: compiled
@@ -42,6 +41,26 @@ def keep_operations(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
         return lambda *args: list(compiled(*args))[: len(returned)]
 
     return around
+
+
+def refuse_to_drop(gm: fx.GraphModule) -> None:
+    """Raises if such an operation is in a function that the graph calls, such as a branch of `cond`."""
+    for name, function in gm.named_modules():
+        if name and isinstance(function, fx.GraphModule):
+            for node in _unused(function.graph):
+                raise DropsOperations(f"the result of {node.name} in {name} is not used, so compilers drop the operation")
+
+
+def _unused(graph: fx.Graph) -> list[fx.Node]:
+    """The operations that compilers would drop though they have to run."""
+    marked = [node for node in graph.nodes if MUST_RUN in node.meta]
+    if not marked:
+        return []
+    needed = _needed_for([node for node in pytree.tree_leaves(graph.output_node().args[0]) if isinstance(node, fx.Node)])
+    known = {
+        storage_of(tensor) for node in graph.nodes if node in needed or node.op == "placeholder" for tensor in tensors_of(node)
+    }
+    return [node for node in marked if node not in needed and not _writes_to(node, known)]
 
 
 def _needed_for(nodes: Iterable[fx.Node]) -> set[fx.Node]:

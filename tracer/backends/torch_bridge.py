@@ -31,7 +31,7 @@ from shapes.symbols import Kind, Symbol
 from tracer import config
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.inference import is_about_inference
-from tracer.backends.kept_operations import keep_operations
+from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
@@ -53,7 +53,9 @@ from tracer.operators.proxies import SYM_TYPES
 from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
-_RUN_AS_WRITTEN = (is_about_views, is_about_inference, is_error_of_program, lambda error: isinstance(error, WrongStrides))
+_RUN_AS_WRITTEN = (
+    is_about_views, is_about_inference, is_error_of_program, lambda error: isinstance(error, (WrongStrides, DropsOperations)),
+)  # fmt: skip
 _FLOATS_NEEDED = "TensorifyScalarRestartAnalysis"  # AOTAutograd's error where an operation needs the value of a float
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -137,6 +139,7 @@ def _compile_bridged(
     checks_each_result: bool,
     views_are_copies: bool,
 ) -> Callable[..., Any]:
+    refuse_to_drop(gm)
     graph = copy_of(gm.graph)
     if views_are_copies:
         reshape_for_view(graph)

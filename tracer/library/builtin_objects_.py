@@ -122,7 +122,7 @@ def _vars(tx: Tracer, *obj: Value) -> Value:
 
 @models(locals, globals)
 def _introspection(tx: Tracer) -> Value:
-    unsupported("frame-introspection", function="locals(), globals() or dir()")
+    unsupported("frame-introspection", function="locals() or globals()")
 
 
 @models(eval, exec)

@@ -60,6 +60,20 @@ def _squeezed(func: Any, input: torch.Tensor, dims: int | Sequence[int] | None =
     return NotImplemented
 
 
+@meta(aten.select.int, aten.select_scatter.default)
+def _selected(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """An index that depends on data has to lie in the dim; a compiler that takes that for granted reads foreign memory."""
+    given = (args[0], *args[2:]) if func is aten.select_scatter.default else args
+    if not kwargs and len(given) == 3 and -given[0].dim() <= given[1] < given[0].dim():
+        input, dim, index = given
+        size = input.shape[dim]
+        if hint(index) is None or hint(size) is None:
+            words = f"select(): index {{}} out of range for tensor of that size at dimension {dim}"
+            torch._check_index(index >= -size, lambda: words.format(index))
+            torch._check_index(index < size, lambda: words.format(index))
+    return NotImplemented
+
+
 @meta(aten.max.default, aten.min.default, aten.max.dim, aten.min.dim, aten.median.dim, aten.nanmedian.dim, aten.mode.default)
 def _chosen_of_elements(func: Any, input: torch.Tensor, dim: int | None = None, *args: Any, **kwargs: Any) -> Any:
     """Where there is nothing to choose from, the operator raises; PyTorch's rules for fakes give a result."""

@@ -83,3 +83,11 @@ def _by_hand(x):
 
 def test_properties_are_read_and_called_by_hand():
     captured(_by_hand, X)
+
+
+def test_dir_without_an_argument_names_the_locals_of_the_program_alone():
+    def f(x):
+        y = x + 1
+        return y, dir()
+
+    assert tracer.compile(f)(X)[1] == ["x", "y"]

@@ -206,7 +206,10 @@ def _mapped(value: Any, tensors: dict[int, torch.Tensor]) -> Any:
 
 
 def _equal(expected: Any, tensor: torch.Tensor) -> bool:
-    seen = tensor.resolve_conj().resolve_neg().numpy()
+    try:
+        seen = tensor.resolve_conj().resolve_neg().numpy()
+    except TypeError:  # of a dtype that NumPy does not have
+        return False
     if expected.shape != seen.shape or expected.dtype != seen.dtype:
         return False
     if expected.dtype.kind not in "fc":

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tracer.graph_breaks import unsupported
 from tracer.inside import graph_break
-from tracer.library.polyfills.replacing import replaces
+from tracer.protocol.models import models
+from tracer.variables.functions.python_functions import as_written
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
 
 _OF_OBJECTS, _OF_CLASSES = object.__dir__, type.__dir__
 
 
-@replaces(dir)
 def names_of(obj: Any, /) -> list[str]:
     kind = type(obj)
     of_class = kind.__dir__ is _OF_CLASSES
@@ -26,3 +30,13 @@ def names_of(obj: Any, /) -> list[str]:
         for name in obj.__dict__:
             found[name] = None
     return sorted(found)
+
+
+_names_of = as_written(names_of)
+
+
+@models(dir)
+def _dir(tx: Tracer, *obj: Any) -> Any:
+    if not obj:
+        unsupported("frame-introspection", function="dir()")
+    return tx.inline(_names_of, list(obj), {})

@@ -29,6 +29,7 @@ def _method(name: str) -> Any:
 
 
 models.of_plain_tensors(torch.narrow)(_method("narrow"))
+models.of_plain_tensors(torch.select)(_method("select"))
 for _name, _function in vars(torch.Tensor).items():
     if isinstance(_function, types.FunctionType) and models.get(_function) is None:
         models.of_plain_tensors(_function)(_method(_name))

@@ -19,6 +19,7 @@ from tracer.graph.operations.array_operations import ArrayOperation, array_opera
 from tracer.graph.operations.numpy_calls import NumpyCall
 from tracer.graph_breaks import unsupported
 from tracer.guards.arrays import NumpyErrorsMatch, ScalarMatch
+from tracer.guards.unchanged import find
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.containers.ranges import SliceVariable
@@ -95,7 +96,7 @@ class NdarrayVariable(VariableTracker):
             return result
         if name == "__class__":
             return tx.class_variable(self.cls)
-        if callable(getattr(self.cls, name, None)):
+        if callable(find(self.cls, name)[1]):
             return ArrayMethodVariable(self, name)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 

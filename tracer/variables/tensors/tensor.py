@@ -19,8 +19,9 @@ from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
 from tracer.guards.identity import BoolMatch
 from tracer.guards.tensors import LeafMatch
+from tracer.guards.unchanged import find
 from tracer.operators.facts import writes
-from tracer.protocol.lookups import lookup
+from tracer.protocol.lookups import MISSING, lookup
 from tracer.protocol.variable import VariableTracker, invoke
 from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.reading import is_a
@@ -113,8 +114,8 @@ class TensorVariable(VariableTracker):
         special = _ATTRIBUTES.get(name)
         if special is not None:
             return special(tx, self)
-        static = inspect.getattr_static(self.cls, name, _MISSING)
-        if static is _MISSING:
+        static = find(self.cls, name)[1]
+        if static is MISSING:
             return self._instance_attr(tx, name)
         if callable(static) or is_a(static, (classmethod, staticmethod)):
             return TensorMethodVariable(self, name)

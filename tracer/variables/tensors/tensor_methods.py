@@ -192,10 +192,23 @@ def _narrow(
     tx: Tracer, self: TensorVariable, dim: VariableTracker, start: VariableTracker, length: VariableTracker
 ) -> VariableTracker | None:
     """If `start` is a tensor, it is converted with item(), as torch does internally."""
-    fake = getattr(start, "fake", None)
-    if fake is None or fake.dim() or fake.dtype.is_floating_point:
+    if not _is_whole_number(start):
         return None
     return self.call_method(tx, "narrow", [dim, start.call_method(tx, "item", [], {}), length], {})
+
+
+@_methods("select")
+def _select(tx: Tracer, self: TensorVariable, dim: VariableTracker, index: VariableTracker) -> VariableTracker | None:
+    """As `narrow`, of which the index is an argument."""
+    if not _is_whole_number(index):
+        return None
+    return self.call_method(tx, "select", [dim, index.call_method(tx, "item", [], {})], {})
+
+
+def _is_whole_number(value: VariableTracker) -> bool:
+    """Whether this is a tensor of no dims that has an integer or a bool."""
+    fake = getattr(value, "fake", None)
+    return fake is not None and not fake.dim() and not fake.dtype.is_floating_point
 
 
 @_methods("tolist")
