@@ -115,3 +115,22 @@ def test_a_graph_that_calls_a_function_that_draws_in_vain_runs_as_it_is(function
         expected, next_expected = function(given), torch.rand(1)
         torch.manual_seed(0)
         assert torch.equal(made(given), expected) and torch.equal(torch.rand(1), next_expected)
+
+
+def sets_items(x, index):
+    y, by_way = x.clone(), torch.zeros(4)
+    y[index] = 0.0
+    by_way[index] = 3.0
+    by_way.index_add_(0, index, y[index] + 1)
+    y.add_(by_way)
+    return y * 2
+
+
+@pytest.mark.filterwarnings("error:A graph of .* runs as it is")
+def test_a_nested_function_that_sets_items_is_compiled():
+    def f(x, index):
+        return torch.cond(x.sum() > 0, sets_items, lambda x, index: x * 1.0, (x, index))
+
+    made = tracer.compile(f, backend="aot_eager", fullgraph=True)
+    for x in (torch.ones(4), -torch.ones(4)):
+        assert torch.equal(made(x, torch.tensor([1, 2])), f(x, torch.tensor([1, 2])))

@@ -7,7 +7,7 @@ range and does not look at the result, would then end in another state than the 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -52,31 +52,36 @@ def refuse_to_drop(gm: fx.GraphModule) -> None:
 
 
 def _unused(graph: fx.Graph) -> list[fx.Node]:
-    """The operations that compilers would drop though they have to run."""
+    """The operations that compilers would drop though they have to run. `y[i] = 0` has no result: it is needed where `y` is."""
     marked = [node for node in graph.nodes if MUST_RUN in node.meta]
     if not marked:
         return []
-    needed = _needed_for([node for node in pytree.tree_leaves(graph.output_node().args[0]) if isinstance(node, fx.Node)])
-    known = {
-        storage_of(tensor) for node in graph.nodes if node in needed or node.op == "placeholder" for tensor in tensors_of(node)
-    }
-    return [node for node in marked if node not in needed and not _writes_to(node, known)]
+    needed = _needed(graph)
+    return [node for node in marked if node not in needed and next(tensors_of(node), None) is not None]
 
 
-def _needed_for(nodes: Iterable[fx.Node]) -> set[fx.Node]:
-    """These nodes, and all that their values are computed from."""
-    found, waiting = set(), list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += node.all_input_nodes
+def _needed(graph: fx.Graph) -> set[fx.Node]:
+    """What the results of a graph are computed from, and what writes to memory of theirs or of inputs."""
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    returned = [node for node in pytree.tree_leaves(graph.output_node().args[0]) if isinstance(node, fx.Node)]
+    found: set[fx.Node] = set()
+    storages: set[Any] = set()
+    more = [*placeholders, *returned]
+    while more:
+        while more:
+            node = more.pop()
+            if node not in found:
+                found.add(node)
+                storages.update(map(storage_of, tensors_of(node)))
+                more += node.all_input_nodes
+        more = [node for node in graph.nodes if node not in found and _lies_in(node, storages)]
     return found
 
 
-def _writes_to(node: fx.Node, storages: set[Any]) -> bool:
-    """Whether the result of an operation lies in memory that is needed anyway: then it is written in place."""
-    return any(storage_of(tensor) in storages for tensor in tensors_of(node))
+def _lies_in(node: fx.Node, storages: set[Any]) -> bool:
+    """Whether an operation gives, or sets items of, a tensor in one of these storages."""
+    tensors = tensors_of(node.args[0] if node.target is operator.setitem else node)
+    return any(storage_of(tensor) in storages for tensor in tensors)
 
 
 def _value(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
