@@ -50,7 +50,7 @@ def check_answers(server, load):
     for answer, expected in zip(answers, eager_logits(load)):
         torch.testing.assert_close(torch.tensor(answer["logits"]), expected, atol=serve_demo.SAME, rtol=0)
     assert len({answer["batch"][0] for answer in answers}) > 1
-    assert {answer["compiles"] for answer in answers} == {4}
+    assert {answer["compiles"] for answer in answers} == {3}
     return answers
 
 
@@ -118,7 +118,7 @@ def test_litserve_batches_what_many_clients_ask_and_compiles_nothing(load):
     with Server("litserve_classifier.py") as server:
         check_answers(server, load)
         assert server.ask([])[0] == 422
-    assert "certified (4 entries" in server.told()
+    assert "certified (3 entries" in server.told()
     check_ended(server)
 
 
@@ -145,7 +145,8 @@ def test_tracing_beside_requests_costs_them_what_a_busy_thread_does():
 def test_the_time_to_a_certificate_is_told_beside_that_of_torch_compile():
     done = run_program("certificates", "--layers", "1", "--requests", "12")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("certified in") == done.stdout.count("4 entries; 0 compiles in requests") == 2
+    assert done.stdout.count("certified in") == 5  # two of texts, three of pictures
+    assert done.stdout.count(" entries; 0 compiles in requests") == 2
     assert done.stdout.count("B 1..64, S 1..512") == 2 and done.stdout.count("torch.compile(dynamic=") == 4
 
 

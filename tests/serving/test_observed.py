@@ -23,6 +23,14 @@ def observed(run, module=None, **sizes):
     return {each.name: str(each.spec) for each in tracer.observe_calls(module, lambda **given: run(module, **given), **sizes)}
 
 
+def test_a_stride_beyond_a_dim_that_never_varies_is_bounded_by_its_size():
+    def run(call, B):
+        for length in (5, 7, 9):
+            call(torch.ones(B, length)[:, :3])
+
+    assert observed(run, B=(2, 9)) == {"call 0": "<ShapeSpec x: 0: B; x strided N, 1; 2 <= B <= 9; 3 <= N <= 9>"}
+
+
 def test_a_size_that_run_was_given_has_its_name_and_bounds():
     found = observed(lambda call, B, S: call(torch.ones(B, S, 4)), B=(1, 64), S=(2, 512))
     assert found == {"call 0": "<ShapeSpec x: 0: B, 1: S; 1 <= B <= 64; 2 <= S <= 512>"}

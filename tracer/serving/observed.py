@@ -215,13 +215,19 @@ class _Kind:
             dims.setdefault(path, {})[dim] = named.text[column]
         strides = {path: self._strides(path) for path in self.calls[0].strides if not self._lies_as_the_first(path)}
         steps = named.add([column for of in strides.values() for column in of if len(set(column)) > 1])
-        apart = {text: name for path, of in strides.items() for name, text in self._apart(path, of, named, steps)}
+        apart: dict[str, None] = {}  # relations of strides, each once
+        least: dict[str, int] = {}  # of strides
+        for path, of in strides.items():
+            for name, extents, text in self._apart(path, of, named, steps):
+                least[name] = max(least.get(name, 0), extents[0] if len(set(extents)) == 1 else 0)
+                if len(set(extents)) > 1:
+                    apart[text] = None
         bounds: dict[str, Any] = {
             name: sizes.get(name) or self._range_of(column, given, sizes) for name, column in named.bases.items()
         }
         for name in steps - sizes.keys():
             low, high = bounds[name]
-            bounds[name] = 0 if name in apart.values() else low, high, _multiple(named.bases[name], strides.values())
+            bounds[name] = least.get(name, low), high, _multiple(named.bases[name], strides.values())
         texts = {path_text(path): dims.get(path, {}) for path in dict.fromkeys([*dims, *strides])}
         said = {path_text(path): [named.said(column) for column in of] for path, of in strides.items()}
         spec = ShapeSpec(texts, list(apart), strided=said, modes=self.mode, **bounds)
@@ -231,16 +237,18 @@ class _Kind:
         """For each dim of a tensor, its stride in each call."""
         return list(zip(*[call.strides[path] for call in self.calls]))
 
-    def _apart(self, path: Path, strides: Sequence[Sizes], named: _Named, steps: Collection[str]) -> Iterator[tuple[str, str]]:
-        """R and `R >= 8*min(N, 7)`: that a step which varies goes beyond all of the next inner dim, where it does in all calls.
-        That is its least value, too: calls of this kind may come with smaller sizes than `run` had for it."""
+    def _apart(
+        self, path: Path, strides: Sequence[Sizes], named: _Named, steps: Collection[str]
+    ) -> Iterator[tuple[str, list[int], str]]:
+        """R, its least value in each call, and `R >= 8*min(N, 7)`: that a step which varies goes beyond all of the next inner
+        dim, where it does in all calls. Calls of this kind may come with smaller sizes than `run` had for it."""
         sizes = list(zip(*[call.sizes[path] for call in self.calls]))
         order = sorted(range(len(strides)), key=lambda dim: (strides[dim], -dim))
         for inner, outer in itertools.pairwise(order):
             extents = [size * stride for size, stride in zip(sizes[inner], strides[inner])]
             name = named.said(strides[outer])
             if name in steps and all(map(operator.ge, strides[outer], extents)):
-                yield name, f"{name} >= ({named.said(sizes[inner])})*({named.said(strides[inner])})"
+                yield name, extents, f"{name} >= ({named.said(sizes[inner])})*({named.said(strides[inner])})"
 
     def _range_of(self, column: Sizes, given: Mapping[str, Sizes], sizes: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
         """The least and the greatest that a size will be. A cache grows in the same steps from each length of prompt, also from
