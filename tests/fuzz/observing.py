@@ -126,9 +126,8 @@ class Observation:
         if hasattr(type(value), "__tensor_flatten__"):
             return  # its parts are attributes, which an __init__ under way has not set yet
         shown = value.detach()
-        self.note(
-            path, f"{value.dtype} {tuple(value.shape)} strides {value.stride()} grad {value.requires_grad} leaf {value.is_leaf}"
-        )
+        is_leaf = _is_leaf(value)
+        self.note(path, f"{value.dtype} {tuple(value.shape)} strides {value.stride()} grad {value.requires_grad} leaf {is_leaf}")
         if self.exact:
             self.note(path, f"{_bits(shown)} {shown.flatten()[:6].tolist()}")
         else:
@@ -137,7 +136,7 @@ class Observation:
             self.alive.append(value.untyped_storage())
             storage = self.storages.setdefault(value.untyped_storage().data_ptr(), path)
             self.note(path, f"memory of {storage} at {value.storage_offset()}")
-        if value.is_leaf and value.grad is not None:
+        if is_leaf is True and value.grad is not None:
             self.see(f"{path}.grad", value.grad, depth)
 
     def _callable(self, path: str, value: Any, depth: int) -> None:
@@ -207,6 +206,14 @@ class Observation:
     def random_state(self) -> None:
         self.note("torch's random state", hashlib.sha1(torch.get_rng_state().numpy().tobytes()).hexdigest()[:8])
         self.note("Python's random state", hashlib.sha1(repr(random.getstate()).encode()).hexdigest()[:8])
+
+
+def _is_leaf(value: torch.Tensor) -> bool | str:
+    """Whether a tensor is a leaf; autograd's refusal to say so, of a view made without gradients whose base was written to."""
+    try:
+        return value.is_leaf
+    except RuntimeError as error:
+        return str(error)
 
 
 def _bits(values: torch.Tensor) -> str:
