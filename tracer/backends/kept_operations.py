@@ -14,11 +14,10 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from tracer.backends.result_memory import Compiled, unchanged
 from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.output_graph import EXAMPLE, MUST_RUN
-
-Compiled = Callable[..., Any]
 
 
 class DropsOperations(Exception):
@@ -30,11 +29,11 @@ def keep_operations(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     output = graph.output_node()
     returned: Any = output.args[0]
     if not isinstance(returned, (list, tuple)):
-        return lambda compiled: compiled
+        return unchanged
     values = [_value(graph, node) for node in _unused(graph)]
     extra = [value for value in values if value is not None]
     if not extra:
-        return lambda compiled: compiled
+        return unchanged
     output.args = ((*returned, *extra),)
 
     def around(compiled: Compiled) -> Compiled:
