@@ -77,40 +77,24 @@ def pixels(size: int = 32) -> Inputs:
 # -- configurations ------------------------------------------------------------------------------------------------
 
 
+_LAYERS = {"hidden_size": 32, "num_hidden_layers": 12, "num_attention_heads": 4, "intermediate_size": 48}
+
+
 def text(**more: Any) -> dict[str, Any]:
     """What most text models call their sizes."""
-    sizes = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": 32,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-        "max_position_embeddings": 64,
-    }
-    return {**sizes, **more}
+    return {"vocab_size": VOCABULARY, **_LAYERS, "max_position_embeddings": 64, **more}
 
 
 def vision(**more: Any) -> dict[str, Any]:
     """What most vision transformers call their sizes."""
-    sizes = {
-        "hidden_size": 32,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-        "image_size": 32,
-        "patch_size": 8,
-    }
-    return {**sizes, **more}
+    return {**_LAYERS, "image_size": 32, "patch_size": 8, **more}
 
 
 def speech(**more: Any) -> dict[str, Any]:
     """What encoders of raw waves call their sizes."""
     sizes = {
         "vocab_size": 32,
-        "hidden_size": 32,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
+        **_LAYERS,
         "conv_dim": (16, 16),
         "conv_stride": (5, 2),
         "conv_kernel": (10, 3),
