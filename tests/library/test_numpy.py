@@ -173,3 +173,14 @@ def test_errors_that_np_errstate_asks_for_are_raised():
             return x - 1
 
     breaks(f, torch.zeros(2))
+
+
+def test_an_array_that_is_read_only_becomes_a_tensor_with_torchs_warning():
+    def f(x):
+        a = x.numpy()
+        return torch.from_numpy(a.imag) + 1, torch.from_numpy(np.broadcast_to(a, (2, 3, 4)))
+
+    captured(f, torch.ones(3, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch may have warned before: then nothing is raised
+        breaks(f, torch.ones(3, 4))

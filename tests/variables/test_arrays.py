@@ -31,6 +31,7 @@ PROGRAMS = {
     "created": lambda a: (a + 1, np.arange(3), np.zeros((2, 2), dtype=np.int32), np.linspace(0, 1, 5), np.array([1, 2])),
     "linalg and fft": lambda a: (np.linalg.norm(a, axis=0), np.fft.fft(a), np.linalg.det(a @ a.T)),
     "meshgrid": lambda a: np.meshgrid(a[0], a[1], indexing="ij"),
+    "other views of the bytes": lambda a: (a.view(), a.view(np.int64), a.view(np.float32), a[0].view("int32")),
     "read-only results": lambda a: (a + 1, a.imag, np.broadcast_to(a, (4, 2, 3))),
 }
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _COMPUTED = frozenset(("T", "real", "imag"))  # attributes whose value is an array
 # Methods that break the graph: they read the data, change the array itself, or have no counterpart in torch.
 _REFUSED = frozenset(
-    "item tolist tobytes dump dumps tofile setflags resize view getfield setfield byteswap newbyteorder to_device".split()
+    "item tolist tobytes dump dumps tofile setflags resize getfield setfield byteswap newbyteorder to_device".split()
 )
 
 
