@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import func, fx
-from torch._functorch import functional_call
 from torch.utils import _pytree as pytree
 
 from tracer.graph.operations.func_transforms import Cotangents, Transformed, call_transformed, call_vjp, outside_of_modes
@@ -179,7 +178,8 @@ class _VjpVariable(VariableTracker):
         return self.application._wrapped(call_vjp, arguments, structure)
 
 
-transparent(func.functional_call, func.stack_module_state, functional_call.construct_stacked_leaf)
+transparent(func.functional_call, func.stack_module_state)
+transparent(func.stack_module_state.__globals__["construct_stacked_leaf"])  # private to torch
 
 
 # -- the models ------------------------------------------------------------------------------------------------------------

@@ -74,7 +74,8 @@ class ReversedArrayVariable(NdarrayVariable):
 
 def _flipped(array: np.ndarray[Any, Any], dims: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """Called by output code."""
-    return np.flip(array, dims)
+    view: np.ndarray[Any, Any] = np.flip(array, dims)
+    return view
 
 
 _C.never_trace(_flipped.__code__)
