@@ -230,6 +230,22 @@ def test_guard_filter_fn_chooses_the_guards(installed):
     assert calls and all(isinstance(each.guard_type, str) for each in calls[0])
 
 
+def test_guard_filter_fn_knows_arguments_by_their_names(installed):
+    names = set()
+
+    def all_but_y(guards):
+        names.update(each.name for each in guards)
+        return [each.name != "y" for each in guards]
+
+    @torch.compile(options={"guard_filter_fn": all_but_y})
+    def added(x, y):
+        return x * 2 if y is None else x + y + 5
+
+    assert added(torch.ones(1), None) == 2
+    assert added(torch.ones(1), torch.ones(1)) == 2
+    assert {"x", "y"} <= names
+
+
 @pytest.mark.full
 def test_the_environment_installs_it_in_a_program_that_knows_nothing_of_it(tmp_path):
     entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["torch.backends"]

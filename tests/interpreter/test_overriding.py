@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function_unary
 
-from tests.support import Checked, check_made
+from tests.support import Checked, captured_made, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -474,3 +474,18 @@ class Curious(torch.Tensor):
 
 def test_subclasses_that_answer_for_any_attribute_break_the_graph() -> None:
     assert check_fresh(lambda x: (x.anything, torch.sin(x.as_subclass(torch.Tensor))), of(Curious, 3)).breaks
+
+
+class _OtherNdim(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == torch.Tensor.ndim.__get__:
+            return 10
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_an_override_tells_by_comparison_which_attribute_is_read() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        return x.ndim + torch.ones(2), x.dim(), torch.Tensor.ndim.__get__ != torch.Tensor.shape.__get__
+
+    captured_made(fn, lambda: ((torch.ones(2, 2).as_subclass(_OtherNdim),), {}))

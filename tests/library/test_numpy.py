@@ -39,7 +39,7 @@ where(a > 1, 1.0, -1.0); where(a > 1, 1.0, 2); where(a > 1, 1j, 0); where(a > 1,
 where(a > 1, 1, 0)
 """
 LEFT = """
-flip(a); unique(n); nonzero(a); apply_along_axis(sum, 0, a); bincount(n); diag(a); array_equal(a, b)
+rot90(a); unique(n); nonzero(a); apply_along_axis(sum, 0, a); bincount(n); diag(a); array_equal(a, b)
 """
 ARGS = {
     "a": np.linspace(-1.5, 1.5, 6).reshape(2, 3),
@@ -173,3 +173,14 @@ def test_errors_that_np_errstate_asks_for_are_raised():
             return x - 1
 
     breaks(f, torch.zeros(2))
+
+
+def test_an_array_that_is_read_only_becomes_a_tensor_with_torchs_warning():
+    def f(x):
+        a = x.numpy()
+        return torch.from_numpy(a.imag) + 1, torch.from_numpy(np.broadcast_to(a, (2, 3, 4)))
+
+    captured(f, torch.ones(3, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch may have warned before: then nothing is raised
+        breaks(f, torch.ones(3, 4))

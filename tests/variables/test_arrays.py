@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import tracer
 from tests.support import breaks, captured, check
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
@@ -31,8 +32,92 @@ PROGRAMS = {
     "created": lambda a: (a + 1, np.arange(3), np.zeros((2, 2), dtype=np.int32), np.linspace(0, 1, 5), np.array([1, 2])),
     "linalg and fft": lambda a: (np.linalg.norm(a, axis=0), np.fft.fft(a), np.linalg.det(a @ a.T)),
     "meshgrid": lambda a: np.meshgrid(a[0], a[1], indexing="ij"),
+    "other views of the bytes": lambda a: (a.view(), a.view(np.int64), a.view(np.float32), a[0].view("int32")),
     "read-only results": lambda a: (a + 1, a.imag, np.broadcast_to(a, (4, 2, 3))),
 }
+
+
+REVERSED = {
+    "computed with": lambda a: (
+        a[:, ::-1] + 1,
+        a[::-1].sum(),
+        a[::-1] @ a.T,
+        np.where(a[::-1] > 3, a, 0),
+        np.concatenate([a[::-1], a]),
+    ),
+    "returned": lambda a: (a[::-1], a[..., ::-1], a[1, ::-1], a[::-1, 1:3], a[None, ::-1, ::2], (a + 1)[::-1]),
+    "by name": lambda a: (np.flip(a), np.flip(a, 1), np.flip(a, axis=(0, -1)), np.flipud(a), np.fliplr(a)),
+    "twice": lambda a: (a[::-1][::-1], a[::-1][:, ::-1], np.flip(a[::-1]), a[::-1][0], a[::-1, ::-1][:, 1]),
+    "asked": lambda a: (
+        a[::-1].shape,
+        a[::-1].strides,
+        a[::-1].dtype,
+        a[::-1].nbytes,
+        len(a[::-1]),
+        [row * 2 for row in a[::-1]],
+    ),
+    "copied": lambda a: (
+        a[::-1].copy(),
+        np.ascontiguousarray(a[:, ::-1]),
+        torch.from_numpy(a[::-1].copy()) + 1,
+        np.sort(a[:, ::-1]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REVERSED)
+def test_a_view_with_negative_strides_is_traced(name):
+    captured(REVERSED[name], ROWS)
+
+
+def test_a_reversed_view_shows_what_is_written_to_the_array_later():
+    def fn(a):
+        view = a[::-1]
+        before = view * 1
+        a += 1
+        return before, view * 1, view
+
+    captured(fn, ROWS)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+def test_reversed_views_follow_sizes_that_vary(backend):
+    def fn(x):
+        a = x.numpy()
+        return torch.from_numpy(np.flip(a, 0) * a), torch.from_numpy(np.ascontiguousarray(a[:, ::-1]))
+
+    compiled_fn = tracer.compile(fn, backend=backend, fullgraph=True)
+    for rows_of_x in (4, 6, 7, 9):
+        x = torch.randn(rows_of_x, 5)
+        assert all(map(torch.equal, compiled_fn(x), fn(x)))
+
+
+def _written(a):
+    view = a[::-1]
+    view[0] = 7
+    return view
+
+
+def _added_to(a):
+    view = a[::-1]
+    view += 1
+    return a
+
+
+def _output(a):
+    np.add(a, 1, out=a[::-1])
+    return a
+
+
+def _viewed(a):
+    view = a[::-1].T
+    a += 1
+    return view
+
+
+@pytest.mark.parametrize("fn", [_written, _added_to, _output, _viewed, lambda a: torch.tensor(a[::-1])])
+def test_what_writes_to_a_reversed_view_or_views_it_again_is_left_to_numpy(fn):
+    breaks(fn, ROWS)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -173,7 +258,6 @@ def test_arrays_that_torch_cannot_share_are_left_to_numpy():
 
 
 LEFT_TO_NUMPY = {
-    "a flip is a view": lambda a: np.flip(a),
     "a tensor and an array": lambda a: torch.ones(2, 3) + a,
     "data for Python": lambda a: (a * 2).tolist(),
     "a branch on data": lambda a: a + 1 if a.any() else a,

@@ -93,3 +93,19 @@ def test_a_pattern_searches_an_instance_of_a_subclass_of_str():
         return x + int(found.group(2)), found.groups(), pattern.sub("-", name), type(pattern.sub("-", Name("other")))
 
     captured(fn, torch.ones(2), Name("layer.12"))
+
+
+def test_the_text_of_a_function_has_its_address():
+    def fn(x, function):
+        return x + 1, str(function), f"{function}", "test_the_text" in repr(function)
+
+    def one():
+        pass
+
+    def other():
+        pass
+
+    traced = compiled(fn, Settings(fullgraph=True))
+    x = torch.ones(2)
+    for function in (one, other, one):
+        assert traced(x, function)[1:] == fn(x, function)[1:]

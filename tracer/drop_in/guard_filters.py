@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from tracer.guards.tensors import TensorMatch
 from tracer.sources.base import Source
 
 _GLOBAL = ("global", "module", "builtin")
+_IN_LOCALS = re.compile(r"L\['(\w+)'\]")  # torch's names of arguments and of what is in them begin with the bare name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +77,7 @@ def _entry(guard: Guard, modules: dict[Source, type]) -> GuardEntry:
     path = PathOfGuard(owner is not None, owner is not None and owner.__module__.startswith("torch.nn."))
     is_parameter = type(guard) is TensorMatch and issubclass(guard.spec.cls, torch.nn.Parameter)
     return GuardEntry(
-        name="" if source is None else source.name,
+        name="" if source is None else _IN_LOCALS.sub(r"\1", source.name),
         has_value=is_parameter,
         value=torch.nn.Parameter(torch.empty(0)) if is_parameter else None,
         guard_type=guard.kind,

@@ -138,6 +138,15 @@ def _warn(tx: Tracer, message: Value, category: Value = NONE, stacklevel: Value 
     return NONE
 
 
+def defer_warning(tx: Tracer, name: str, warns: Callable[[], None]) -> None:
+    """Lets `warns`, which may give a warning of a library, run after the graph. `name` says in a graph break what it is."""
+    filters = warnings.filters
+    if _changes_filters(tx) or _is_told_at_once(tx) or any(action == "error" for action, *_ in filters):
+        unsupported("side-effect-call", name=name, value="a warning that the program handles itself")
+    tx.guard(WarningFiltersMatch(tuple(filters)))
+    tx.effects.defer(DeferredCall(warns, (), ()))
+
+
 def _warns_from(callers: Any) -> Callable[..., None]:
     """A warnings.warn that takes the place of its caller from `callers`."""
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from tracer import _C
 from tracer.graph.operations.array_operations import array_operation, is_in_torch
 from tracer.graph_breaks import unsupported
+from tracer.library.logging_ import defer_warning
 from tracer.protocol.inlining import transparent
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
@@ -143,9 +145,19 @@ def _error_state(tx: Tracer, **options: Value) -> Value:
 
 def shared_tensor(tx: Tracer, array: NdarrayVariable) -> Value:
     """A new tensor in the memory of an array."""
-    if array.is_scalar or not array.writeable:
-        unsupported("unsupported-builtin", function="torch.from_numpy of a scalar or of an array that is read only")
+    if array.is_scalar:
+        unsupported("unsupported-builtin", function="torch.from_numpy of a scalar")
+    if not array.writeable:
+        defer_warning(tx, "torch.from_numpy of an array that is read only", _warn_of_read_only)
     return array.tensor.call_method(tx, "detach", [], {})
+
+
+def _warn_of_read_only() -> None:
+    """Called by output code. torch warns of an array that is read only, once in a process."""
+    torch.from_numpy(np.broadcast_to(np.zeros(()), (1,)))
+
+
+_C.never_trace(_warn_of_read_only.__code__)
 
 
 @models.of_plain_tensors(torch.from_numpy)

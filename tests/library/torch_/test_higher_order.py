@@ -315,3 +315,14 @@ def test_an_operator_with_another_dtype_is_one_operation():
 
     matrix = torch.randint(-128, 127, (4, 4), dtype=torch.int8)
     assert captured(program, matrix, matrix).operations == ["out_dtype", "add"]
+
+
+def test_a_key_that_the_function_deletes_from_a_dict_is_deleted_once():
+    def program(x, table):
+        def delete(a):
+            del table["a"]
+            return a.clone()
+
+        return wrap(delete, x)
+
+    assert check(program, X, {"a": 1, "b": 2}).break_ids[0] == "effect-in-subgraph"

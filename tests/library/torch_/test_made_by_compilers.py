@@ -30,6 +30,21 @@ def test_a_graph_module_is_traced_through():
     captured(lambda x: module(x) + 1, X)
 
 
+class _Stream(metaclass=torch.fx.ProxyableClassMeta):
+    def __init__(self, value, scale=2):
+        self.value = value
+        self.scale = scale
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_class_that_fx_may_make_proxies_of_is_instantiated():
+    def fn(x):
+        stream = _Stream(x, scale=3)
+        return stream.value * stream.scale, type(stream).__bases__
+
+    captured(fn, X)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_nothing_is_traced_while_torch_records_a_program():
     def fn(x):

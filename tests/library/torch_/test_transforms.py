@@ -51,6 +51,25 @@ TRANSFORMED = {
 }
 
 
+def _doubled_in_place(x):
+    return x.mul_(2)[0] + 1
+
+
+def test_a_functionalized_function_changes_its_argument_as_the_function_does():
+    captured(lambda x: func.functionalize(_doubled_in_place)(x) * 3, X)
+    breaks(lambda x: func.functionalize(_doubled_in_place, remove="mutations_and_views")(x), X)
+
+
+def test_the_state_of_several_modules_is_stacked():
+    models = [torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)]
+
+    def ensemble(x):
+        state = func.stack_module_state(models)
+        return vmap(lambda *each: func.functional_call(models[0], each, (x,)))(*state)
+
+    captured(ensemble, X)
+
+
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_a_transform_is_captured(name):
     assert "call_transformed" in captured(TRANSFORMED[name], X).operations

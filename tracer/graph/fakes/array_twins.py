@@ -46,6 +46,7 @@ class Twins:
         self._buffers: dict[int, np.ndarray[Any, Any]] = {}
         self._arrays: dict[Any, Any] = {}
         self.owners: list[tuple[Any, Any]] = []  # (fake, its twin)
+        self.views: list[np.ndarray[Any, Any]] = []  # twins of arrays with negative strides
 
     def of(self, key: Any, fake: torch.Tensor, cls: type, writeable: bool) -> Any:
         """The twin of an array or scalar (`cls`); the same key gives the same object."""
@@ -58,6 +59,17 @@ class Twins:
             twin.flags.writeable = writeable
             self.owners.append((fake, twin))
         self._arrays[key] = twin
+        return twin
+
+    def turned(self, key: Any, array: np.ndarray[Any, Any], dims: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """An array with the values of `array`, and negative strides in some dims. NumPy may only read it: in the graph it is a
+        copy."""
+        known = self._arrays.get((key, dims))
+        if known is None:
+            known = self._arrays[key, dims] = np.flip(np.flip(array, dims).copy(), dims)
+            known.flags.writeable = False
+            self.views.append(known)
+        twin: np.ndarray[Any, Any] = known
         return twin
 
     def _view(self, fake: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -168,7 +180,8 @@ def _compare_values(operation: ArrayOperation, result: Any, args: Any, kwargs: A
 def _tensor(leaf: Any) -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of arrays that are read only
-        return torch.from_numpy(leaf if isinstance(leaf, np.ndarray) else np.array(leaf))
+        plain = isinstance(leaf, np.ndarray) and min(leaf.strides, default=0) >= 0
+        return torch.from_numpy(leaf if plain else np.array(leaf, order="C"))
 
 
 def arrays_in(value: Any) -> Iterator[Any]:

@@ -85,16 +85,31 @@ class _Place(NamedTuple):
 
     place: int
     is_scalar: bool
+    turned: tuple[int, ...] = ()  # the dims along which its strides are to be negative
+
+    def fill(self, view: np.ndarray[Any, Any]) -> Any:
+        """What NumPy is given for a tensor's memory."""
+        if self.turned:
+            return np.flip(np.flip(view, self.turned).copy(), self.turned)
+        return view[()] if self.is_scalar else view
 
 
 class NumpyCall:
     """A function from tensors to a list of tensors that calls NumPy. `name` is as of an `ArrayOperation`; `scalars` says which
-    tensors stand for scalars of NumPy, in the order of the arguments; `forms` what the results are like, and `errors` which
-    settings of `np.seterr` hold."""
+    tensors stand for scalars of NumPy, in the order of the arguments, and `turned` which for arrays with negative strides, along
+    which dims; `forms` what the results are like, and `errors` which settings of `np.seterr` hold."""
 
-    def __init__(self, name: str, scalars: tuple[bool, ...], forms: tuple[Form, ...], errors: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        scalars: tuple[bool, ...],
+        forms: tuple[Form, ...],
+        errors: tuple[Any, ...] = (),
+        turned: tuple[tuple[int, ...], ...] = (),
+    ) -> None:
         self.name = name
         self.scalars = scalars
+        self.turned = turned or ((),) * len(scalars)
         self.forms = forms
         self.errors = errors
         self.__name__ = f"numpy_{name.partition(':')[2].replace('.', '_')}"
@@ -109,7 +124,8 @@ class NumpyCall:
         def placed(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
                 tensors.append(value)
-                return _Place(len(tensors) - 1, self.scalars[len(tensors) - 1])
+                place = len(tensors) - 1
+                return _Place(place, self.scalars[place], self.turned[place])
             return _mapped(value, placed)
 
         given = placed(list(args)), {key: placed(value) for key, value in kwargs.items()}
@@ -151,8 +167,7 @@ def _compute(arrays: list[torch.Tensor], call: str) -> list[torch.Tensor]:
 
     def filled(value: Any) -> Any:
         if type(value) is _Place:
-            view = views[value.place]
-            return view[()] if value.is_scalar else view
+            return value.fill(views[value.place])
         return _mapped(value, filled)
 
     kind, _, path = name.partition(":")

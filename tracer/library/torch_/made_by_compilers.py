@@ -43,4 +43,5 @@ def _nested(function: types.FunctionType, name: str) -> types.FunctionType:
 transparent(
     _nested(torch.fx.GraphModule.recompile, "call_wrapped"),
     vars(graph_module._WrappedCall)["__call__"],
+    torch.fx.ProxyableClassMeta.__call__,
 )

@@ -178,7 +178,8 @@ class _VjpVariable(VariableTracker):
         return self.application._wrapped(call_vjp, arguments, structure)
 
 
-transparent(func.functional_call)
+transparent(func.functional_call, func.stack_module_state)
+transparent(func.stack_module_state.__globals__["construct_stacked_leaf"])  # private to torch
 
 
 # -- the models ------------------------------------------------------------------------------------------------------------
@@ -226,6 +227,14 @@ def _jvp(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
     bound = inspect.signature(func.jvp).bind(function, *args, **kwargs).arguments
     chosen = {key: _plain(tx, value) for key, value in bound.items() if key in ("strict", "has_aux")}
     return TransformedFunctionVariable("jvp", function, chosen).call(tx, [bound["primals"], bound["tangents"]], {})
+
+
+@models.of_plain_tensors(func.functionalize)
+def _functionalize(tx: Tracer, function: Value, *, remove: Value | None = None) -> Value:
+    """The function itself: what it gives, and how it changes its arguments, stays as it is. Without views, results would."""
+    if remove is not None and remove.constant() != "mutations":
+        unsupported("unsupported-builtin", function="torch.func.functionalize, which removes views,")
+    return function
 
 
 # -- functions that were transformed before the frame ran --------------------------------------------------------------------

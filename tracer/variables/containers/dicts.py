@@ -204,22 +204,17 @@ class DictVariable(BuiltinVariable):
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         hashed = self.key_of(tx, key)
+        if not self.has(hashed):
+            self.missing(tx, key)
+        held_pair = self.entries[hashed] if self.unread is None else self.unread.met.get(hashed)
+        check_release(held_pair or (), "an item of a dict")
+        tx.effects.mutate(self)  # an observer of changes may read all keys now
         if self.unread is not None and can_be_key(hashed):
-            self._remove_unread(tx, key, hashed, self.unread)
-            return
-        if hashed not in self.entries:
-            self.missing(tx, key)
-        check_release(self.entries[hashed], "an item of a dict")
-        self._mutate(tx, keys=True)
-        del self.entries[hashed]
-
-    def _remove_unread(self, tx: Tracer, key: VariableTracker, hashed: Any, unread: ReadByKey) -> None:
-        if not unread.look(hashed):
-            self.missing(tx, key)
-        check_release(unread.met[hashed] or (), "an item of a dict")
-        tx.effects.mutate(self)
-        unread.remove(hashed)
-        self.version += 1
+            self.unread.remove(hashed)
+            self.version += 1
+        else:
+            self._mutate(tx, keys=True)
+            del self.entries[hashed]
 
     def clear(self, tx: Tracer) -> None:
         check_release(self.holdings(), "the items of a dict")

@@ -141,6 +141,16 @@ class CallableVariable(RealObjectVariable):
     def graph_arg(self) -> Any:
         return self.value
 
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        """`torch.Tensor.ndim.__get__` is another object at each read, and equal to the others of its descriptor."""
+        if (
+            op not in ("==", "!=")
+            or not isinstance(self.value, types.MethodWrapperType)
+            or not isinstance(other, CallableVariable)
+        ):
+            return None
+        return ConstantVariable((self.value == other.value) is (op == "=="))
+
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return tx.call_library(self, args, kwargs)
 

@@ -10,6 +10,7 @@ from tracer.graph_breaks import unsupported
 from tracer.guards.identity import FunctionMatch
 from tracer.guards.references import lasts
 from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.lookups import rely_on_process
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import AttrSource, GenericAttrSource
 from tracer.sources.functions import CellContentsSource, ClosureCellSource, DefaultSource, KwDefaultSource
@@ -222,6 +223,12 @@ class UserFunctionVariable(FunctionVariable):
         if self.source is None or lasts(self.value):
             return ConstantVariable(text)
         return tx.wrap(text, GenericAttrSource(self.source, name))
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        """It has the address of the function, so that the entry is for this very object."""
+        self.guard_identity(tx)
+        rely_on_process("the text of a function has its address")
+        return repr(self.value)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)

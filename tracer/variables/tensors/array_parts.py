@@ -1,11 +1,12 @@
-"""Bound methods of NumPy's arrays, and their iterators."""
+"""Bound methods of NumPy's arrays, their iterators, and how output code makes arrays of tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.iteration import IteratorVariable, set_state
@@ -45,3 +46,21 @@ class ArrayIterator(IteratorVariable):
         cg.asm.emit("GET_ITER")
         if self.position:
             set_state(cg, lambda: cg.load_const(self.position))
+
+
+def shared_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Called by output code: the array in the tensor's memory."""
+    found: np.ndarray[Any, Any] = tensor.numpy()
+    return found
+
+
+def read_only_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Called by output code: the array in the tensor's memory, which the program made read-only."""
+    array: np.ndarray[Any, Any] = tensor.numpy()
+    array.flags.writeable = False
+    return array
+
+
+def scalar(tensor: torch.Tensor) -> Any:
+    """Called by output code: the NumPy scalar with the value of a tensor of no dims."""
+    return tensor.numpy()[()]

@@ -25,7 +25,7 @@ from tracer.variables.containers.lists import ListVariable, SequenceVariable, Si
 from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
-from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable
+from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable, read_only_array, scalar, shared_array
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result
 from tracer.variables.tensors.numpy_sizes import NumpySizeVariable
@@ -40,13 +40,14 @@ if TYPE_CHECKING:
 _COMPUTED = frozenset(("T", "real", "imag"))  # attributes whose value is an array
 # Methods that break the graph: they read the data, change the array itself, or have no counterpart in torch.
 _REFUSED = frozenset(
-    "item tolist tobytes dump dumps tofile setflags resize view getfield setfield byteswap newbyteorder to_device".split()
+    "item tolist tobytes dump dumps tofile setflags resize getfield setfield byteswap newbyteorder to_device".split()
 )
 
 
 class NdarrayVariable(VariableTracker):
     """A NumPy array or scalar of class `cls`. `tensor` holds its value; an array shares the tensor's memory."""
 
+    turned: tuple[int, ...] = ()  # the dims along which NumPy's strides are negative, in the copy that represents such an array
     _known: np.ndarray[Any, Any] | None = None
     _writes = 0  # how many writes of the trace came before
 
@@ -61,6 +62,10 @@ class NdarrayVariable(VariableTracker):
     @property
     def is_scalar(self) -> bool:
         return self.cls is not np.ndarray
+
+    def operand(self, tx: Tracer) -> NdarrayVariable:
+        """The array as operations of the graph take it."""
+        return self
 
     def known(self, tx: Tracer) -> np.ndarray[Any, Any] | None:
         """The values of an array that was computed from constants, as long as nothing has written to its memory."""
@@ -83,7 +88,7 @@ class NdarrayVariable(VariableTracker):
         return (self.tensor,)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
-        make = _array if self.writeable and not self.is_scalar else _scalar if self.is_scalar else _read_only_array
+        make = shared_array if self.writeable and not self.is_scalar else scalar if self.is_scalar else read_only_array
         cg.call_object(make, lambda: cg.load(self.tensor))
 
     # -- attributes ----------------------------------------------------------------------------------------------
@@ -192,24 +197,6 @@ class NdarrayVariable(VariableTracker):
         return self.tensor
 
 
-def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """Called by output code: the array in the tensor's memory."""
-    found: np.ndarray[Any, Any] = tensor.numpy()
-    return found
-
-
-def _read_only_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """Called by output code: the array in the tensor's memory, which the program made read-only."""
-    array: np.ndarray[Any, Any] = tensor.numpy()
-    array.flags.writeable = False
-    return array
-
-
-def _scalar(tensor: torch.Tensor) -> Any:
-    """Called by output code: the NumPy scalar with the value of a tensor of no dims."""
-    return tensor.numpy()[()]
-
-
 def _shape(tx: Tracer, self: NdarrayVariable) -> VariableTracker:
     return TupleVariable(self.tensor.size(tx).items(tx))
 
@@ -260,6 +247,10 @@ def apply(
 ) -> VariableTracker:
     """Records a NumPy operation in the graph; computes it now if all arguments are constants and the result is a scalar."""
     args = [arg.fixed(tx) if isinstance(arg, NumpySizeVariable) else arg for arg in args]
+    view = VIEWS[operation.name](tx, args, kwargs) if operation.name in VIEWS else None
+    if view is not None:
+        return view
+    args, kwargs = [_operand(tx, arg) for arg in args], {key: _operand(tx, value) for key, value in kwargs.items()}
     known = known_result(tx, operation, args, kwargs, lambda tensor, values: NdarrayVariable(tensor).knowing(tx, values))
     if known is not None:
         return known
@@ -270,6 +261,22 @@ def apply(
         if made is None:
             raise
         return made
+
+
+# Makes the views that torch has not, by the names of the operations that give them: None for other arguments (`reversed_arrays`).
+VIEWS: dict[str, Callable[[Tracer, list[VariableTracker], dict[str, VariableTracker]], VariableTracker | None]] = {}
+
+
+def _operand(tx: Tracer, value: VariableTracker) -> VariableTracker:
+    if isinstance(value, NdarrayVariable):
+        return value.operand(tx)
+    if type(value) not in (ListVariable, TupleVariable):
+        return value
+    assert isinstance(value, SequenceVariable)
+    items = value.items(tx)
+    operands = [_operand(tx, item) for item in items]
+    same = all(new is old for new, old in zip(operands, items))
+    return value if same else ListVariable(operands) if isinstance(value, ListVariable) else TupleVariable(operands)
 
 
 # Why torch may fail to compute what NumPy computes.
@@ -310,7 +317,8 @@ def _call_numpy(
     if not config.capture_dynamic_output_shape_ops and any(None in form.shape for form in forms):
         return None
     scalars = tuple([array.is_scalar for array in arrays])
-    function = NumpyCall(operation.name, scalars, forms, tuple(rely_on_errors(tx).items()))
+    turned = tuple([array.turned for array in arrays])
+    function = NumpyCall(operation.name, scalars, forms, tuple(rely_on_errors(tx).items()), turned)
     given = iter(tx.output.call_function(function, graph_args, graph_kwargs).unpack(tx))
 
     def tracked(like: Any) -> VariableTracker:
@@ -379,7 +387,8 @@ def _arrays(tx: Tracer, values: Iterable[VariableTracker]) -> Iterable[NdarrayVa
 def _twin(tx: Tracer, twins: Twins, value: VariableTracker) -> Any:
     """The object that replaces an argument when an operation is tried in NumPy."""
     if isinstance(value, NdarrayVariable):
-        return twins.of(value, value.tensor.fake, value.cls, value.writeable)
+        twin = twins.of(value, value.tensor.fake, value.cls, value.writeable)
+        return twins.turned(value, twin, value.turned) if value.turned else twin
     if isinstance(value, SymNodeVariable):
         number = concrete(value.example)
         if number is None:
@@ -459,6 +468,8 @@ class _Results:
     def _array(self, seen: TensorVariable, expected: np.ndarray[Any, Any]) -> NdarrayVariable:
         fake = seen.fake
         self._check(fake, expected)
+        if any(np.may_share_memory(expected, twin) for twin in self.twins.views):
+            self._differs()  # of an array that a copy represents
         steps = [in_trials(step) * expected.itemsize for step in fake.stride()]
         if expected.size and any(n > 1 and a != b for n, a, b in zip(expected.shape, steps, expected.strides)):
             self._differs()  # strides of dims of size 1 mean nothing
