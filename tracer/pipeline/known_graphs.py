@@ -1,9 +1,9 @@
-"""Graphs that need no second compile: a call that fills a registry of a module outdates its own entry, and the next trace gives the
-same graph.
+"""Graphs that need no second compile: a call that fills a registry of a module outdates its own entry, and the next trace gives
+the same graph.
 
 `registry.setdefault(type(x), handler)` in a library is such a call: the first trace finds no key, so its entry is guarded by
-that, and its output code stores the key. The second trace finds it, and the operations are the same. It gives an entry of its own,
-around the callable that the backend has made for the first.
+that, and its output code stores the key. The second trace finds it, and the operations are the same. It gives an entry of its
+own, around the callable that the backend has made for the first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def outdates_itself(trace: Trace) -> bool:
         for target in trace.effects.mutated
         if isinstance(target, DictVariable) and target.source is not None and not isinstance(target.source.root(), LocalSource)
     }
-    return bool(written) and any(type(guard) in _OF_KEYS and guard.source in written for guard in trace.output.guards)
+    return bool(written) and any(isinstance(guard, _OF_KEYS) and guard.source in written for guard in trace.output.guards)
 
 
 def callable_for(
@@ -51,8 +51,8 @@ def callable_for(
 ) -> Callable[..., Any] | None:
     """What the backend has made of the same graph for one of the entries, if all that this trace assumes of tensors, sizes and
     torch's state is what that entry assumes; else None."""
-    known = [entry for entry in entries if entry.backends_callable is not None and entry.graph is not None]
-    known = [entry for entry in known if same_graph(entry.graph, gm, inputs=True)]  # type: ignore[arg-type]  # not None
+    compiled = [(entry, entry.graph) for entry in entries if entry.backends_callable is not None]
+    known = [(entry, graph) for entry, graph in compiled if graph is not None and same_graph(graph, gm, inputs=True)]
     if not known:
         return None
     env = trace.output.world.env
@@ -61,13 +61,14 @@ def callable_for(
     inputs = {item.source for item in trace.output.inputs.values()}
     assumed = _of_tensors(guards, inputs)
     layout = layout_of(gm, renaming_to_places(emission.record(env, texts)))
-    for entry in known:
+    for entry, graph in known:
         if (
             _of_tensors(entry.manager.guards, inputs) == assumed
             and all(guard.snapshot.check() for guard in entry.manager.guards if type(guard) is GlobalStateMatch)
-            and layout_of(entry.graph, renaming_to_places(entry.shapes)) == layout  # type: ignore[arg-type]  # not None
+            and layout_of(graph, renaming_to_places(entry.shapes)) == layout
         ):
-            return entry.backends_callable
+            found: Callable[..., Any] = entry.backends_callable
+            return found
     return None
 
 
