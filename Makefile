@@ -7,10 +7,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 VENV := .venv$(if $(filter 3.11-2.13.%,$(VERSION)-$(TORCH)),,-$(VERSION)-torch$(basename $(TORCH)))
 BIN := $(VENV)/bin
+COMMUNITY := $(subst .venv,.venv-community,$(VENV))
 C_FILES := $(wildcard $(addprefix csrc/,*.[ch] */*.[ch] */*.cpp))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo serve-demo zoo test test-full matrix sanitize coverage bench bench-smoke profile lint format docs dist clean force
+.PHONY: build demo serve-demo zoo zoo-community test test-full matrix sanitize coverage bench bench-smoke profile lint format docs dist clean force
 
 build: $(VENV)/.built
 
@@ -26,6 +27,11 @@ serve-demo: build
 zoo: build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[zoo]"
 	$(BIN)/python -m benchmarks.zoo --write docs/zoo.md
+
+# Models of many packages beside torch.compile, in an environment of their own that sees this one's torch; leaves
+# docs/zoo_community.md. `make zoo-community ARGS=--resume` goes on with models that have not run.
+zoo-community: $(COMMUNITY)/.installed
+	$(COMMUNITY)/bin/python -m benchmarks.zoo_community --write docs/zoo_community.md $(ARGS)
 
 # What CI runs.
 test: build
@@ -110,6 +116,16 @@ $(VENV)/.torch: $(VENV)/.made
 # Builds against the torch of this environment, hence without isolation.
 $(VENV)/.installed: pyproject.toml $(VENV)/.torch
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[test,lint]"
+	touch $@
+
+# Without dependencies: many of these packages name a torch or torchvision of their own. What they import is in the list.
+$(COMMUNITY)/.installed: benchmarks/zoo_models/community/requirements.txt $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[zoo]"
+	$(BIN)/python -m venv --without-pip $(COMMUNITY)
+	echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+	    > "$$($(COMMUNITY)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth"
+	$(BIN)/python -m pip --python $(COMMUNITY)/bin/python install --quiet --no-deps --no-warn-conflicts \
+	    -r benchmarks/zoo_models/community/requirements.txt
 	touch $@
 
 # The extension lies in tracer/, one for each Python; build/torch-of-VERSION says which torch it was built for.

@@ -108,7 +108,7 @@ def run_one(model: Model, peer: bool) -> Row:
             row.torch = Run()
             theirs = _run_torch(row.torch, module, calls)
             if len(ours) == len(theirs) == len(calls):
-                row.apart = _worst(map(difference, theirs, ours))
+                row.apart = worst(map(difference, theirs, ours))
     return row
 
 
@@ -125,7 +125,7 @@ def _run_ours(run: Run, module: torch.nn.Module, calls: list[Callable[[], dict[s
     with tracer.logs.capture("graph_breaks") as told:
         decorated = tracer.optimize(captured, guard_fail_fn=lambda failure: run.recompiles.append(str(failure)))(module)
         results = _call_all(run, module, decorated, calls, captured)
-        for where, why in [_place_of(record.text) for record in told if "Graph break" in record.text]:
+        for where, why in [place_of(record.text) for record in told if "Graph break" in record.text]:
             places.setdefault((where, why.rpartition("[")[2]), f"{where} {why}")  # the values at fault have other names each time
     run.breaks = list(places.values())
     region = tracer.region_of(decorated)
@@ -160,7 +160,7 @@ def _call_all(
             result = decorated(**inputs())
             results.append(result)
             run.random_state_equal &= torch.equal(torch.get_rng_state(), random_state)
-            run.difference = _worst((run.difference, difference(expected, result)))
+            run.difference = worst((run.difference, difference(expected, result)))
             if index == 0:
                 run.graphs = captured.graphs
                 run.first_call = time.process_time() - start - eagerly
@@ -171,7 +171,7 @@ def _call_all(
     return results
 
 
-def _place_of(text: str) -> tuple[str, str]:
+def place_of(text: str) -> tuple[str, str]:
     """The line of the user's code and the reason of a break, from what the log says."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     where = next((line for line in lines if "user code at" in line), lines[0])
@@ -185,10 +185,10 @@ def difference(expected: Any, result: Any) -> float:
     right, other_shape = pytree.tree_flatten(result)
     if type(expected) is not type(result) or len(left) != len(right) or shape != other_shape:
         return math.nan
-    return _worst(_leaf_difference(a, b) for a, b in zip(left, right))
+    return worst(_leaf_difference(a, b) for a, b in zip(left, right))
 
 
-def _worst(differences: Iterable[float]) -> float:
+def worst(differences: Iterable[float]) -> float:
     """The largest, where nan is larger than any."""
     return max(differences, default=0.0, key=lambda d: math.inf if math.isnan(d) else d)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import shapes.constraints as shapes
@@ -120,14 +120,16 @@ class ImportFirst(Exception):
 
     tried: ClassVar[set[str]] = set()  # once is enough: what fails is imported again, and raises, where the program does it
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, state: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+        """`state` gives a context in which torch's state is as the program has set it before the import."""
         super().__init__(module)
         self.module = module
+        self.state = state
 
     def run(self) -> None:
         """Imports the module, unless that raises."""
         self.tried.add(self.module)
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), self.state():
             importlib.import_module(self.module)
 
 

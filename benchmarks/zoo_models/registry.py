@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 Inputs = Callable[[int], dict[str, Any]]
-Builder = Callable[[], tuple[torch.nn.Module, Inputs]]
+Builder = Callable[[], tuple[Callable[..., Any], Inputs]]
 
 VOCABULARY = 97
 
@@ -22,8 +25,19 @@ class Model:
     family: str
     build: Builder
     needs: str = ""  # a package that is not one of the tests' own
+    trains: bool = False  # runs with gradients, as in training
+
+    @property
+    def imports(self) -> str:
+        """The module that the package brings."""
+        return MODULES.get(self.needs, self.needs.replace("-", "_"))
 
 
+MODULES = {
+    "pyro-ppl": "pyro",
+    "linear-operator": "linear_operator",
+    "chronos-forecasting": "chronos",
+}  # of packages named otherwise
 ZOO: dict[str, Model] = {}
 
 
@@ -36,6 +50,31 @@ def zoo(family: str, needs: str = "") -> Callable[[Builder], Builder]:
         return build
 
     return register
+
+
+COMMUNITY: dict[str, Model] = {}
+
+
+def community(needs: str, trains: bool = False) -> Callable[[Builder], Builder]:
+    """Registers a builder of the community zoo, which has an environment of its own."""
+
+    def register(build: Builder) -> Builder:
+        name = build.__name__.rstrip("_")
+        assert name not in COMMUNITY, name
+        COMMUNITY[name] = Model(name, "community", build, needs, trains)
+        return build
+
+    return register
+
+
+def without_init(package: str) -> None:
+    """Lets the modules of a package be imported without what its __init__ imports, torchvision say."""
+    if package not in sys.modules:
+        found = importlib.util.find_spec(package)
+        assert found is not None and found.submodule_search_locations is not None, package
+        bare = sys.modules[package] = types.ModuleType(package)
+        bare.__path__ = list(found.submodule_search_locations)
+        bare.__spec__ = found
 
 
 # -- inputs --------------------------------------------------------------------------------------------------------

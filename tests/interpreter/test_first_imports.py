@@ -16,6 +16,7 @@ _SOURCES = {
     "first_failing": "raise ValueError('no')\n",
     "first_package/__init__": "",
     "first_package/inner": "def doubled(x):\n    return x * 2\n",
+    "first_asking": "import torch\nvalue = torch.is_autocast_enabled('cpu') + 2 * torch.is_grad_enabled()\n",
     "first_reading": "import first_settings\nvalue = first_settings.value\n",
     "first_settings": "value = 1\n",
 }
@@ -69,6 +70,29 @@ def test_a_module_that_sees_what_the_program_has_changed_is_imported_by_cpython(
         return x * first_reading.value
 
     assert tracer.compile(fn, backend="eager")(X).tolist() == [5.0] * 3
+
+
+@torch.autocast("cpu", dtype=torch.bfloat16)
+def under_autocast(x):
+    import first_asking
+
+    return x.to(torch.float64) * first_asking.value
+
+
+def test_a_module_is_imported_with_the_settings_of_torch_that_the_program_has_there():
+    with torch.no_grad():
+        assert whole(under_autocast, X).tolist() == [1.0] * 3
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_a_module_is_imported_by_cpython_where_other_contexts_are_open():
+    def fn(x):
+        with torch.inference_mode():
+            import first_asking
+
+            return x * first_asking.value
+
+    assert tracer.compile(fn, backend="eager")(X).tolist() == [0.0] * 3
 
 
 @pytest.mark.parametrize("name", ["first_failing", "first_absent"])

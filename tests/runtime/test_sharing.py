@@ -148,6 +148,25 @@ def test_an_entry_whose_code_or_graph_holds_an_object_of_the_program_is_not_offe
     assert not any(record.text.startswith("SHARED") for record in records)
 
 
+DEPTH = 3
+
+
+@functools.lru_cache
+def depth_of(name):
+    return len(name) + DEPTH
+
+
+class AsksCache(Block):
+    def forward(self, x):
+        return self.linear(x) * depth_of("four")
+
+
+def test_modules_share_code_that_asks_a_cache(graphs):
+    for module in compiled_blocks(2, graphs.backend, AsksCache):
+        assert torch.equal(module(X), module.linear(X) * 7)
+    assert len(graphs) == 2  # the code holds the function that asks
+
+
 def test_recompile_limits_count_entries_that_are_taken_over(graphs):
     one, other = compiled_blocks(2, graphs.backend, recompile_limit=1, dynamic=False)
     holds(one, 2)

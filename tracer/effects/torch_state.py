@@ -335,6 +335,24 @@ class TorchState:
         """Whether the program has changed any setting, even if it has changed it back."""
         return self._changed
 
+    def repeatable(self) -> Callable[[], contextlib.AbstractContextManager[None]] | None:
+        """What sets the state that the program is in for the time of a block, outside of the trace; None where the program has
+        opened other contexts than autocast."""
+        if any(context.kind.enter is not autocast_mode._enter_autocast for context in self.open):
+            return None
+        now = self._read()
+
+        @contextlib.contextmanager
+        def state() -> Iterator[None]:
+            before = read_state()
+            write_state(now)
+            try:
+                yield
+            finally:
+                write_state(before)
+
+        return state
+
     def _read(self) -> State:
         return (*read_state()[:-1], (self.cache_enabled,))
 

@@ -30,6 +30,7 @@ from tracer.interpreter.loops import step_before_loop, step_of_first_call
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.metrics import counters
+from tracer.pipeline import known_graphs
 from tracer.pipeline.assumptions import question_of
 from tracer.pipeline.trace_guards import guards_of
 from tracer.protocol.lazy import Unwrapped
@@ -37,7 +38,7 @@ from tracer.protocol.lookups import recorded
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.runtime import log_texts
 from tracer.runtime.frame_state import DynamismPolicy
-from tracer.runtime.guarded_code import GuardedCode, make_entry
+from tracer.runtime.guarded_code import GuardedCode, entries_of, make_entry
 from tracer.runtime.time_limit import TimeLimit
 from tracer.sources.roots import CellSource, LocalSource
 from tracer.variables.containers.call_form import ArgumentsVariable, CallForm, Keywords
@@ -82,6 +83,7 @@ class FrameConversion:
         self.state = region.frame_state(function)
         self.history = self.state.history
         self.history.begin()
+        self.backends_callable: Any = None  # see GuardedCode
         self._break_before_loop: int | None = None  # the step before a loop that CPython is to run as a whole
         self._may_skip_loops = True
 
@@ -274,7 +276,7 @@ class FrameConversion:
             output.world.env.check_constraints()  # raises before the backend compiles a graph that contradicts a mark
             graph_name = f"__compiled_fn_{next(_graph_ids)}"
             gm = build_graph_module(output, graph_name)
-            compiled = self._compile(gm, graph_name, inputs, calls_back=broken)
+            compiled = self._compile(trace, gm, graph_name, inputs)
             if trace.torch_state.in_graph():
                 compiled = restoring_state(compiled)
             if trace.overrides.met_subclass:
@@ -303,8 +305,19 @@ class FrameConversion:
         """Whether the function is no decorated one: CPython called it, and the frame hook offered the frame."""
         return self.function.__code__ not in self.region.roots
 
-    def _compile(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], calls_back: bool) -> Callable[..., Any]:
-        """The backend's callable for a graph."""
+    def _compile(self, trace: Trace, gm: torch.fx.GraphModule, name: str, inputs: list[Any]) -> Callable[..., Any]:
+        """The callable for a graph: the backend's, or what the backend has made of the same graph before."""
+        entries = [
+            entry.guarded_code for entry in entries_of(self.region.region, self.function.__code__, self.function.__globals__)
+        ]
+        compiled = known_graphs.callable_for(gm, trace, self.function, self.snapshot, entries)
+        if compiled is None:
+            compiled = self._call_backend(gm, name, inputs)
+        may_come_again = not self.region.compiler_fn.needs_real_inputs and known_graphs.outdates_itself(trace)
+        self.backends_callable = compiled if may_come_again else None
+        return without_hook(compiled) if trace.break_at is not None else compiled
+
+    def _call_backend(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any]) -> Callable[..., Any]:
         logs.emit("graph", lambda: log_texts.graph_table(gm.graph, name))
         logs.emit("graph_code", lambda: log_texts.graph_code(gm.graph, name))
         logs.emit("graph_sizes", lambda: log_texts.graph_sizes(gm.graph, name))
@@ -318,7 +331,7 @@ class FrameConversion:
         else:
             compiled = self.limit.run(lambda: self.region.compiler_fn.compile_graph(gm, inputs))
         gm.meta["backend_seconds"] = time.perf_counter() - started
-        return without_hook(compiled) if calls_back else compiled
+        return compiled
 
     # -- guards ------------------------------------------------------------------------------------------------------
 
@@ -341,6 +354,7 @@ class FrameConversion:
             emission.record(env, shape_texts),
             broken=trace.break_at is not None,
             direct=None if output is None else output.direct,
+            backends_callable=self.backends_callable,
         )
         logs.emit("guards", lambda: log_texts.guards_text(manager))
         self._check_holds(guarded)

@@ -42,6 +42,7 @@ class GuardedCode:
     outputs: Any = None  # the sizes of each tensor that the graph returns, of a loaded graph, whose nodes have no fake values
     shape_facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # computed by upkeep from the guards; twins have one
     compiled: Compile | None = None  # what twins know it by, if they may take it over
+    backends_callable: Any = None  # what the backend made of the graph, where the next trace may give it again: known_graphs
 
     @property
     def check_fn(self) -> Any:

@@ -108,8 +108,13 @@ def _is_of_process(value: Any) -> bool:
         module = sys.modules.get(str(value.get("__name__")))
         return getattr(module, "__dict__", None) is value
     if type(value) is types.FunctionType:
-        return value.__closure__ is None and (value.__module__.partition(".")[0] == "tracer" or _found_by_name(value))
+        return value.__closure__ is None and (_package_of(value) == "tracer" or _found_by_name(value))
     return False
+
+
+def _package_of(function: types.FunctionType) -> str:
+    module: Any = function.__module__  # None in a function that was made by hand, or in a wrapper of a `functools.partial`
+    return module.partition(".")[0] if isinstance(module, str) else ""
 
 
 def _found_by_name(function: types.FunctionType) -> bool:

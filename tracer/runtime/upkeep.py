@@ -231,7 +231,9 @@ def _same_graphs(one: GuardedCode, other: GuardedCode, as_written: bool) -> bool
         return one.code is None and other.code is None
     if not same_graph(one.graph, other.graph, inputs=not as_written):
         return False
-    return as_written or layout_of(one.graph, _renaming_to_places(one)) == layout_of(other.graph, _renaming_to_places(other))
+    return as_written or layout_of(one.graph, renaming_to_places(one.shapes)) == layout_of(
+        other.graph, renaming_to_places(other.shapes)
+    )
 
 
 def merge_entries(one: _C.Entry, other: _C.Entry, region: RegionState) -> _C.Entry | None:
@@ -263,10 +265,10 @@ def _have_same_sizes(one: GuardedCode, other: GuardedCode) -> bool:
     """Whether the tensors in both graphs have the same symbolic sizes. They differ where each graph was traced for one static
     size. Of a loaded graph only the sizes of the outputs are known."""
     if one.outputs is None and other.outputs is None:
-        return fakes_of(one.graph, _renaming_to_places(one)) == fakes_of(other.graph, _renaming_to_places(other))
+        return fakes_of(one.graph, renaming_to_places(one.shapes)) == fakes_of(other.graph, renaming_to_places(other.shapes))
     sizes = [
         [
-            tuple(map(_renaming_to_places(each), of))
+            tuple(map(renaming_to_places(each.shapes), of))
             for of in (each.outputs if each.outputs is not None else sizes_of_outputs(each.graph))
         ]
         for each in (one, other)
@@ -324,9 +326,9 @@ def _symbol_at(label: Any, integer: bool = True) -> Any:
     return sympy.Symbol(label.name, integer=True) if integer else sympy.Symbol(label.name, real=True)
 
 
-def _renaming_to_places(guarded: GuardedCode) -> Any:
+def renaming_to_places(record: ShapeRecord | None) -> Callable[[Any], Any]:
     """A function that replaces the symbols of a trace in an expression by symbols named after their sources."""
-    places = {} if guarded.shapes is None else guarded.shapes.places
+    places = {} if record is None else record.places
     names = {symbol: _symbol_at(label, bool(symbol.is_integer)) for symbol, label in places.items()}
     return lambda expr: expr.xreplace(names)
 
@@ -349,7 +351,7 @@ class _ShapeFacts:
 
     @classmethod
     def _read(cls, guarded: GuardedCode) -> _ShapeFacts:
-        record, rename = guarded.shapes, _renaming_to_places(guarded)
+        record, rename = guarded.shapes, renaming_to_places(guarded.shapes)
         found = dict(constants(guarded.manager.guards))
         static = tuple([sympy.Eq(_symbol_at(label), value, evaluate=False) for label, value in found.items()])
         labels = {_symbol_at(label): label for label in found}

@@ -39,12 +39,12 @@ def import_name(tx: Frame, inst: Instruction) -> None:
 
 def _import_first(tx: Frame, name: str) -> NoReturn:
     """CPython imports a module before the frame is traced again, if nothing comes before the import that its code could see."""
-    state, mode = tx.trace.torch_state, tx.output.world.fake_mode
-    seen = tx.effects.changes_what_modules_see() or mode.draws or state.changed
+    state = tx.trace.torch_state.repeatable()
+    seen = tx.effects.changes_what_modules_see() or tx.output.world.fake_mode.draws
     watched = tx.effects.observer is not None or tx.output.on_trial is not None or tx.output.traces_wrapper
-    if seen or watched or name in ImportFirst.tried or not _is_there(name):
+    if seen or watched or state is None or name in ImportFirst.tried or not _is_there(name):
         unsupported("import-effect", module=name)
-    raise ImportFirst(name)
+    raise ImportFirst(name, state)
 
 
 def _is_there(name: str) -> bool:
