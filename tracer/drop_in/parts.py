@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.drop_in import backends, controls, switching
+from tracer.drop_in.bytecode_hooks import BytecodeHooks
 from tracer.drop_in.exceptions import Linked
 from tracer.drop_in.installing import Part
 from tracer.drop_in.logs import LogsAsTorch, init_logs
@@ -17,10 +18,12 @@ from tracer.drop_in.torchs import eval_frame, logging, registry
 
 def makers(backend: Any, prefix: bool, settings: dict[str, Any]) -> list[Callable[[], Part]]:
     """What makes each change, in order. They are taken back in the reverse order. Raises InvalidBackend."""
-    hooks = {} if settings.get("on_evict") is None else {"on_evict": settings["on_evict"]}
-    common = {**{name: value for name, value in settings.items() if name != "on_evict"}, "hooks": hooks}
+    on_evict = {} if settings.get("on_evict") is None else {"on_evict": settings["on_evict"]}
+    common = {**{name: value for name, value in settings.items() if name != "on_evict"}, "hooks": on_evict}
     entrances = Entrances(common, prefix)
-    return [Linked, lambda: Put(_table(entrances, backend)), *controls.PARTS, SharedCounters, SharedSettings, LogsAsTorch]
+    hooks = BytecodeHooks()
+    table = [*_table(entrances, backend), hooks.replacement()]
+    return [lambda: hooks, Linked, lambda: Put(table), *controls.PARTS, SharedCounters, SharedSettings, LogsAsTorch]
 
 
 def _table(entrances: Entrances, backend: Any) -> list[Replacement]:
