@@ -16,7 +16,7 @@ _register = convert_frame.register_bytecode_hook
 
 
 class BytecodeHooks:
-    """Calls the hooks that are registered, before the install or behind it, when an entry is made. What a hook raises is logged."""
+    """Calls the hooks that are registered, before the install or behind it, when an entry is made. What one raises is logged."""
 
     def __init__(self) -> None:
         self._stop: Callable[[], None] | None = None

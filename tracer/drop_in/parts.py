@@ -12,7 +12,7 @@ from tracer.drop_in.installing import Part
 from tracer.drop_in.logs import LogsAsTorch, init_logs
 from tracer.drop_in.optimizing import Entrances
 from tracer.drop_in.replacements import Put, Replacement
-from tracer.drop_in.settings import SharedCounters, SharedSettings
+from tracer.drop_in.settings import SharedCounters, SharedSettings, SizesOfOne
 from tracer.drop_in.torchs import eval_frame, logging, registry
 
 
@@ -23,7 +23,7 @@ def makers(backend: Any, prefix: bool, settings: dict[str, Any]) -> list[Callabl
     entrances = Entrances(common, prefix)
     hooks = BytecodeHooks()
     table = [*_table(entrances, backend), hooks.replacement()]
-    return [lambda: hooks, Linked, lambda: Put(table), *controls.PARTS, SharedCounters, SharedSettings, LogsAsTorch]
+    return [lambda: hooks, Linked, lambda: Put(table), *controls.PARTS, SharedCounters, SharedSettings, SizesOfOne, LogsAsTorch]
 
 
 def _table(entrances: Entrances, backend: Any) -> list[Replacement]:

@@ -8,6 +8,7 @@ from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, pa
 from torch._dynamo.backends import debugging, registry
 from torch._dynamo.variables import functions
 from torch._logging import _internal as logging
+from torch.fx.experimental import _config as sizes
 
 __all__ = [
     "config",
@@ -21,6 +22,7 @@ __all__ = [
     "logging",
     "package",
     "registry",
+    "sizes",
     "trace_rules",
     "utils",
 ]

@@ -97,8 +97,8 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
     own_data = None if target.state.compiler_fn.runs_as_written else OwnData.of(compiled)
     if not target.state.compiler_fn.runs_as_written and own_data is None and guarded.graph is not None:
         raise Refused(
-            f"graphs that the backend {target.state.compiler_fn.name!r} has compiled are not saved, only those of 'eager', and those "
-            "whose callable writes itself (serialize_compile_artifacts)"
+            f"graphs that the backend {target.state.compiler_fn.name!r} has compiled are not saved, only those of 'eager', and "
+            "those whose callable writes itself (serialize_compile_artifacts)"
         )
     manager, function = guarded.manager, target.function
     if not manager.valid:
