@@ -1,5 +1,5 @@
-"""A backend that does with a graph what vLLM's does: it splits the graph at the attention, compiles each piece once for any number
-of tokens and again for a list of numbers, and chooses at each call. Attention is an operator of its own
+"""A backend that does with a graph what vLLM's does: it splits the graph at the attention, compiles each piece once for any
+number of tokens and again for a list of numbers, and chooses at each call. Attention is an operator of its own
 (`torch.library.custom_op`), which no compiler looks into.
 
 It knows torch.compile only. `python -m docs.examples.piecewise_backend` runs it by the tracer, through `tracer.install()`.
