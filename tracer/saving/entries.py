@@ -221,7 +221,7 @@ def load_entry(data: bytes, target: Target, *, compiled: Any = None) -> _C.Entry
     extras = dict(found.extras)
     if found.graph_name is not None and (gm is not None or found.own_data is not None):
         if found.own_data is None:
-            compiled = state.compiler_fn(gm, [])  # type: ignore[arg-type]
+            compiled = state.compiler_fn(gm, [])
         elif compiled is None:
             compiled = found.own_data.callable()
         for name in found.wrappers:
