@@ -40,7 +40,7 @@ test: build
 # With everything that takes long and needs extras (chromium comes with the system: apt install chromium chromium-driver), a file
 # of tests at a time on each processor; leaves tests/results/.
 test-full: build
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[serve,zoo]"
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[serve,zoo,drop-in]"
 	$(BIN)/python -m pytest --full --numprocesses=auto --dist=loadfile
 
 # `make test` on each Python and torch that is set up in this tree, one after the other; leaves tests/results/matrix.md.

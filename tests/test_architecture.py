@@ -97,6 +97,7 @@ DOORS: dict[str, set[str]] = {
     "torch.utils._python_dispatch": {"tracer.graph", "tracer.operators", "tracer.library.torch_.wrappers", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.symbols", BRIDGE},
     "torch.fx.experimental": {
+        DROP_IN,
         "tracer.graph",
         "tracer.operators",
         "tracer.variables.values.symbolic",

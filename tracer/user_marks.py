@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -136,6 +136,26 @@ class DimMark:
     strides: bool = False
 
 
+class SizesByName:
+    """Sizes and ints that are marked by the names of their sources (`L['x']`), without a change of the program."""
+
+    def __init__(self) -> None:
+        self.elsewhere: Callable[[str, int | None], str | None] | None = None  # (name, dim; None: an int) -> kind of a DimMark
+
+    def dims(self, name: str, rank: int) -> dict[int, DimMark]:
+        """The marks on the dims of a tensor."""
+        ask = self.elsewhere
+        if ask is None:
+            return {}
+        found = {dim: ask(name, dim) for dim in range(rank)}
+        return {dim: DimMark(kind) for dim, kind in found.items() if kind is not None}
+
+    def has_int(self, name: str) -> bool:
+        """Whether the int of a source is marked."""
+        return self.elsewhere is not None and self.elsewhere(name, None) is not None
+
+
+sizes_by_name = SizesByName()
 DIMS = "_tracer_dims"  # the attribute of a tensor that holds its marks
 
 

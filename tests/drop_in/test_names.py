@@ -82,9 +82,45 @@ def test_every_setting_of_torch_is_shared_or_has_a_reason():
     assert settings - listed == set() and SHARED <= listed
 
 
-def test_sizes_marked_by_name_are_refused(installed, monkeypatch):
-    with torch.compiler.config.patch(dynamic_sources="L['x']"):
-        with pytest.raises(tracer.exc.UserError, match="dynamic_sources cannot be honoured"):
+@pytest.mark.parametrize(
+    "listed, varying, entries",
+    [
+        ("L['x']", (2, 3), 1),
+        ("L['x']:0", (2, 3), 1),
+        ("L['x']:1", (2, 3), 2),
+        (r"L\['.*:0, L['n']", (2, 3), 1),
+        ("L['n']", (5,), 2),
+    ],
+)
+def test_sizes_are_marked_by_name(installed, listed, varying, entries):
+    """Sizes that are not marked are constants at first: a second size makes a second entry."""
+
+    def scaled(x, n):
+        return x * n * x.shape[0]
+
+    with torch.compiler.config.patch(dynamic_sources=listed):
+        compiled = torch.compile(scaled)
+        for rows in (4, *varying):
+            x = torch.ones(rows, 6)
+            assert torch.equal(compiled(x, 3), x * 3 * rows)
+        if "n" in listed:
+            assert torch.equal(compiled(x, 4), x * 4 * rows)
+    assert len(tracer.region_of(compiled).entries()) == entries
+
+
+def test_sizes_named_as_unbacked_are_not_looked_at(installed):
+    with torch.compiler.config.patch(unbacked_sources="L['x']:0"):
+        compiled = torch.compile(lambda x: x + 1 if x.shape[0] > 3 else x, fullgraph=True)
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            compiled(torch.ones(2))
+        assert torch.equal(torch.compile(lambda x: x.sum(), fullgraph=True)(torch.ones(2)), torch.tensor(2.0))
+
+
+def test_sizes_marked_by_value_are_refused(installed):
+    if not hasattr(torch.compiler.config, "dynamic_values"):
+        pytest.skip("this torch has no such setting")
+    with torch.compiler.config.patch(dynamic_values="1111"):
+        with pytest.raises(tracer.exc.UserError, match="dynamic_values cannot be honoured"):
             torch.compile(lambda x: x)
 
 
@@ -104,3 +140,27 @@ def test_a_compiled_module_gives_the_decorator_that_made_it(installed):
     forward = compiled.dynamo_ctx(compiled._orig_mod.forward)
     x = torch.ones(1, 2)
     assert torch.equal(forward(x), compiled(x))
+
+
+def test_bytecode_hooks_are_told_of_what_was_made(installed):
+    def doubled(x):
+        return x * 2
+
+    seen = []
+    handle = torch._dynamo.convert_frame.register_bytecode_hook(lambda old, new: seen.append((old, new)))
+    compiled = torch.compile(doubled)
+    compiled(torch.ones(1))
+    (entry,) = tracer.region_of(compiled).entries()
+    assert seen == [(doubled.__code__, entry.guarded_code.code)]
+    handle.remove()
+    compiled(torch.ones(1, 1))
+    assert len(seen) == 1
+
+
+def test_a_bytecode_hook_that_returns_code_is_told_that_this_has_no_effect(installed):
+    handle = torch._dynamo.convert_frame.register_bytecode_hook(lambda old, new: old)
+    try:
+        with pytest.warns(UserWarning, match="returned other code, which has no effect"):
+            torch.compile(lambda x: x * 2)(torch.ones(1))
+    finally:
+        handle.remove()

@@ -7,6 +7,7 @@ import torch
 import torch._dynamo
 
 import tracer
+from tests.serving.tiny_generators import CONFIGS, prompt, tiny
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("installed")]
 
@@ -36,6 +37,44 @@ def test_generate_with_a_static_cache_compiles_its_forward_and_gives_the_same_to
     found = llama.generate(prompt, cache_implementation="static", compile_config=config, **asks)
     assert torch.equal(found, expected)
     assert frames() > before
+
+
+DECODERS = [name for name in CONFIGS if name not in ("t5", "bart", "whisper", "mixtral", "bloom")]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_generate_compiles_the_forward_of_each_architecture_whole(name):
+    """As transformers' own test of it: what is compiled gives the tokens of what is not, and is compiled in one piece."""
+    from transformers import CompileConfig
+
+    model = tiny(name, layers=1)
+    config = CompileConfig(backend="eager", fullgraph=True, mode=None, dynamic=False)
+    config._compile_all_devices = True
+    asks = {"do_sample": False, "max_new_tokens": 4, "cache_implementation": "static"}
+    for length in (5, 8):
+        inputs = prompt(model, 2, length)
+        expected = model.generate(**inputs, disable_compile=True, **asks)
+        before = frames()
+        assert torch.equal(model.generate(**inputs, compile_config=config, **asks), expected)
+        assert frames() > before or length == 8
+
+
+@pytest.mark.parametrize("name", ["gpt2", "qwen2", "t5"])
+def test_a_compiled_architecture_trains_as_it_does_uncompiled(name):
+    """As transformers' own test of it: the gradients of a loss."""
+    found = []
+    for compile_it in (lambda model: model, lambda model: torch.compile(model, fullgraph=True)):
+        model = tiny(name, layers=1).train().requires_grad_()
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        torch.manual_seed(1)
+        inputs = prompt(model, 2, 6)
+        compile_it(model)(**inputs, labels=inputs["input_ids"]).loss.backward()
+        found.append({name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None})
+    assert found[0].keys() == found[1].keys()
+    for name, expected in found[0].items():
+        torch.testing.assert_close(found[1][name], expected, msg=name)
 
 
 def test_a_compiled_transformer_trains_to_the_same_weights(llama):

@@ -101,3 +101,21 @@ def test_logs_switched_on_before_the_install_are_on_until_it_ends():
         assert not logs.is_on("guards")
     finally:
         torch._logging.set_logs()
+
+
+def test_a_size_of_one_is_not_looked_at_where_torchs_setting_says_so(installed):
+    import torch.fx.experimental._config as sizes
+
+    def entries_for(rows):
+        compiled = torch.compile(lambda x: x * 2)
+        for n in rows:
+            x = torch.ones(n, 3)
+            torch._dynamo.mark_dynamic(x, 0)
+            compiled(x)
+        return len(tracer.region_of(compiled).entries())
+
+    before = tracer.config.specialize_zero_one
+    assert entries_for((4, 1)) == 2
+    with sizes.patch(backed_size_oblivious=True):
+        assert entries_for((4, 1)) == 1
+    assert tracer.config.specialize_zero_one == before

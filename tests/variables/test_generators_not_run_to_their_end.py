@@ -293,3 +293,29 @@ def test_generator_that_breaks_the_graph_is_closed_where_its_loop_ends():
         return x * 2
 
     check(fn, torch.ones(2), [])
+
+
+@contextlib.contextmanager
+def noting_at_the_end(log):
+    yield 4
+    tracer.graph_break()
+    log.append("out")
+
+
+@contextlib.contextmanager
+def noting_in_another(log):
+    with noting_at_the_end(log) as number:
+        yield number
+
+
+def test_an_inner_context_is_left_though_the_graph_breaks_on_the_way_out():
+    """Whether closing the outer generator has an effect is found out on trial, which leaves the inner one where it is."""
+
+    def f(x, log):
+        with noting_in_another(log) as number:
+            y = x + number
+        return y
+
+    log = []
+    assert torch.equal(tracer.compile(f)(X, log), X + 4)
+    assert log == ["out"]

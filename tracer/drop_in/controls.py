@@ -15,6 +15,7 @@ from tracer.api.explain import explain
 from tracer.api.export import ExportResult, export
 from tracer.api.settings import reset
 from tracer.drop_in import marks
+from tracer.drop_in.ahead import load_compiled_function
 from tracer.drop_in.replacements import Replacement
 from tracer.drop_in.torchs import convert_frame, debugging, decorators, dynamo, eval_frame, utils
 from tracer.errors import UserError
@@ -172,14 +173,12 @@ _NO_EFFECT: tuple[tuple[Any, str], ...] = (
     (dynamo, "set_recursion_limit"),
 )
 _REFUSED: tuple[tuple[Any, str], ...] = (
-    (torch.compiler, "load_compiled_function"),
     (torch.compiler, "set_enable_guard_collectives"),
     *((torch.compiler, name) for name in ("precompile",) if hasattr(torch.compiler, name)),  # torch 2.14
-    (convert_frame, "register_bytecode_hook"),
     (convert_frame, "replay"),
 )
 
-PARTS: list[Callable[[], Any]] = [marks.FunctionMarks, StanceTakenBefore]
+PARTS: list[Callable[[], Any]] = [marks.FunctionMarks, marks.NamedSizes, StanceTakenBefore]
 
 
 def table() -> list[Replacement]:
@@ -190,6 +189,7 @@ def table() -> list[Replacement]:
         Replacement(eval_frame, "explain", explain_as_torch),
         Replacement(debugging, "_explain_graph_detail", graph_detail),
         Replacement(eval_frame, "export", export_as_torch),
+        Replacement(torch.compiler, "load_compiled_function", load_compiled_function),
         *[Replacement(owner, name, _refusing(f"{owner.__name__}.{name}")) for owner, name in _REFUSED],
         *[Replacement(owner, name, _telling(owner, name)) for owner, name in _NO_EFFECT],
         Replacement(eval_frame, "reset_code", reset_code),

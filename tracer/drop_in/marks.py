@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
 
 from tracer import user_marks
 from tracer.drop_in.replacements import Replacement
@@ -51,6 +54,44 @@ class FunctionMarks:
 
 def _is_of_torch(function: object) -> bool:
     return (getattr(function, "__module__", None) or "").partition(".")[0] == "torch"
+
+
+class NamedSizes:
+    """The sizes that `torch.compiler.config.dynamic_sources` and `unbacked_sources` name, which TORCH_COMPILE_DYNAMIC_SOURCES and
+    TORCH_COMPILE_UNBACKED_SOURCES set: comma-separated names or patterns of sources, each with a dim behind a colon or without
+    one. They are read at each trace."""
+
+    def __init__(self) -> None:
+        user_marks.sizes_by_name.elsewhere = self.mark
+
+    def take_back(self) -> None:
+        user_marks.sizes_by_name.elsewhere = None
+
+    def mark(self, name: str, dim: int | None) -> str | None:
+        """The kind of the mark on a dim of a source, or (`dim=None`) on an int."""
+        settings = torch.compiler.config
+        for listed, kind in ((settings.unbacked_sources, "unbacked"), (settings.dynamic_sources, "maybe_dynamic")):
+            if listed and any(each.names(name, dim) for each in _named(listed)):
+                return kind
+        return None
+
+
+class _Named(NamedTuple):
+    pattern: str
+    dim: int | None
+
+    def names(self, source: str, dim: int | None) -> bool:
+        fits = self.pattern == source or re.match(self.pattern, source) is not None
+        return fits and (dim is None or self.dim is None or self.dim == dim)
+
+
+@functools.cache
+def _named(listed: str) -> tuple[_Named, ...]:
+    entries = [entry for entry in listed.replace(" ", "").split(",") if entry]
+    split = [re.fullmatch(r"(.*):([0-9]+)", entry) for entry in entries]
+    return tuple([
+        _Named(entry, None) if found is None else _Named(found[1], int(found[2])) for entry, found in zip(entries, split)
+    ])  # fmt: skip
 
 
 _NO_EFFECT = ("hint_override", "specialize_on", "shape_id")  # arguments of `mark_dynamic` and the like

@@ -12,7 +12,7 @@ from tracer.api.settings import Settings
 from tracer.drop_in.torchs import eval_frame
 
 _PART = frozenset(vars(torch.nn.Module())) - {"training"}  # what every module has of its own
-_LABELS = frozenset(("_torchdynamo_orig_callable", "_torchdynamo_wrapper_id", "_is_torch_compile", "dynamo_ctx"))
+_LABELS = frozenset(("_torchdynamo_orig_callable", "_torchdynamo_wrapper_id", "_is_torch_compile", "dynamo_ctx", "aot_compile"))
 
 
 class CompiledModule(OptimizedModule, eval_frame.OptimizedModule):
@@ -30,7 +30,7 @@ class PrefixedModule(CompiledModule):
     """Has the original as its child `_orig_mod`: the names of parameters, buffers and modules begin with it, as in the
     checkpoints that torch.compile leaves."""
 
-    _OWN = CompiledModule._OWN | _PART
+    _OWN = CompiledModule._OWN | _PART | {"__class__"}  # FSDP derives the class of a module that it shards
 
     def __init__(self, module: torch.nn.Module, settings: Settings) -> None:
         super().__init__(module, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import types
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from tracer.api.entry import Identity, Optimizer
 from tracer.api.modules import CompiledCall
 from tracer.api.settings import Settings
 from tracer.backends.calling import Backend
+from tracer.drop_in.ahead import compile_ahead
 from tracer.drop_in.backends import choice_of
 from tracer.drop_in.guard_filters import filter_of
 from tracer.drop_in.modules import CompiledModule, PrefixedModule, label
@@ -41,13 +43,21 @@ class Compiling(Optimizer):
             result: Any = self._module_class(target, self.settings)
             label(result, target.forward)
             object.__setattr__(result, "dynamo_ctx", self)  # Lightning decorates the forward with it
+            self._offer_ahead(result, target)
             return result
         if _is_call_of_module(target):  # `module.compile()` keeps what this returns in `module._compiled_call_impl`
             return CompiledCall(target.__self__, self.settings, in_place=True)
         result = compiled(target, self.settings)
-        if isinstance(result, (Dispatcher, CompiledCallable)):
-            label(result, target)
+        own = getattr(result, "__func__", result)  # attributes of a bound method are those of its function
+        if isinstance(own, (Dispatcher, CompiledCallable)):
+            label(own, target)
+            self._offer_ahead(own, target)
         return result
+
+    def _offer_ahead(self, compiled: Any, target: Any) -> None:
+        """Gives a compiled object `aot_compile`, which torch's objects have while this setting is on."""
+        if config.enable_aot_compile:
+            object.__setattr__(compiled, "aot_compile", functools.partial(compile_ahead, target, self.settings))
 
 
 def _is_call_of_module(target: Any) -> bool:
@@ -87,7 +97,7 @@ class Entrances:
 
     def _compiling(self, backend: Any, fullgraph: bool, said: dict[str, Any]) -> Compiling:
         choice = choice_of(backend)
-        _refuse_sizes_by_name()
+        _refuse_sizes_by_value()
         _refuse_what_is_not_honoured(choice.backend, said)
         eval_frame.cached_backends.setdefault(id(choice.backend), choice.backend)  # torch._dynamo.reset resets them
         given = {name: said[name] for name in ("recompile_limit", "dynamic") if said.get(name) is not None}
@@ -99,13 +109,13 @@ class Entrances:
         return Compiling(settings, self._module_class)
 
 
-def _refuse_sizes_by_name() -> None:
-    for name in ("dynamic_sources", "unbacked_sources"):
-        if getattr(torch.compiler.config, name):
-            raise UserError(
-                f"torch.compiler.config.{name} cannot be honoured while the tracer is installed",
-                hint=f"unset TORCH_COMPILE_{name.upper()}; mark tensors with torch._dynamo.mark_dynamic or mark_unbacked.",
-            )
+def _refuse_sizes_by_value() -> None:
+    if getattr(torch.compiler.config, "dynamic_values", ""):
+        raise UserError(
+            "torch.compiler.config.dynamic_values cannot be honoured while the tracer is installed",
+            hint="unset TORCH_COMPILE_DYNAMIC_VALUES; name the sizes in TORCH_COMPILE_DYNAMIC_SOURCES, or mark tensors with "
+            "torch._dynamo.mark_dynamic.",
+        )
 
 
 def _refuse_what_is_not_honoured(backend: str | Callable[..., Any] | Backend, said: dict[str, Any]) -> None:

@@ -6,21 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.drop_in import backends, controls, switching
+from tracer.drop_in.bytecode_hooks import BytecodeHooks
 from tracer.drop_in.exceptions import Linked
 from tracer.drop_in.installing import Part
 from tracer.drop_in.logs import LogsAsTorch, init_logs
 from tracer.drop_in.optimizing import Entrances
 from tracer.drop_in.replacements import Put, Replacement
-from tracer.drop_in.settings import SharedCounters, SharedSettings
+from tracer.drop_in.settings import SharedCounters, SharedSettings, SizesOfOne
 from tracer.drop_in.torchs import eval_frame, logging, registry
 
 
 def makers(backend: Any, prefix: bool, settings: dict[str, Any]) -> list[Callable[[], Part]]:
     """What makes each change, in order. They are taken back in the reverse order. Raises InvalidBackend."""
-    hooks = {} if settings.get("on_evict") is None else {"on_evict": settings["on_evict"]}
-    common = {**{name: value for name, value in settings.items() if name != "on_evict"}, "hooks": hooks}
+    on_evict = {} if settings.get("on_evict") is None else {"on_evict": settings["on_evict"]}
+    common = {**{name: value for name, value in settings.items() if name != "on_evict"}, "hooks": on_evict}
     entrances = Entrances(common, prefix)
-    return [Linked, lambda: Put(_table(entrances, backend)), *controls.PARTS, SharedCounters, SharedSettings, LogsAsTorch]
+    hooks = BytecodeHooks()
+    table = [*_table(entrances, backend), hooks.replacement()]
+    return [lambda: hooks, Linked, lambda: Put(table), *controls.PARTS, SharedCounters, SharedSettings, SizesOfOne, LogsAsTorch]
 
 
 def _table(entrances: Entrances, backend: Any) -> list[Replacement]:

@@ -8,7 +8,7 @@ from typing import Any
 from tracer import config as ours
 from tracer.drop_in.replacements import Added
 from tracer.drop_in.torchs import config as theirs
-from tracer.drop_in.torchs import utils
+from tracer.drop_in.torchs import sizes, utils
 from tracer.metrics import counters
 
 #: Settings of torch._dynamo.config that the tracer has, under the same name. Torch's older names are aliases of these.
@@ -51,6 +51,31 @@ class SharedSettings:
         self._methods.take_back()
         for name, value in self._before.items():
             setattr(ours, name, value)
+
+
+_Sizes: Any = type(sizes)
+_set_of_sizes = _Sizes.__setattr__
+
+
+def _write_of_sizes(module: Any, name: str, value: Any) -> None:
+    _set_of_sizes(module, name, value)
+    if name == "backed_size_oblivious":
+        ours.specialize_zero_one = "by_need" if value else "always"
+
+
+class SizesOfOne:
+    """`torch.fx.experimental._config.backed_size_oblivious` is our `specialize_zero_one = "by_need"`, also where it was set
+    before. Afterwards ours is as it was."""
+
+    def __init__(self) -> None:
+        self._before = ours.specialize_zero_one
+        if sizes.backed_size_oblivious:
+            ours.specialize_zero_one = "by_need"
+        self._methods = Added(_Sizes, {"__setattr__": _write_of_sizes})
+
+    def take_back(self) -> None:
+        self._methods.take_back()
+        ours.specialize_zero_one = self._before
 
 
 class SharedCounters:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import torch._dynamo as dynamo
-from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, trace_rules, utils
+from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, package, trace_rules, utils
 from torch._dynamo.backends import debugging, registry
 from torch._dynamo.variables import functions
 from torch._logging import _internal as logging
+from torch.fx.experimental import _config as sizes
 
 __all__ = [
     "config",
@@ -19,7 +20,9 @@ __all__ = [
     "exc",
     "functions",
     "logging",
+    "package",
     "registry",
+    "sizes",
     "trace_rules",
     "utils",
 ]

@@ -83,6 +83,7 @@ class Trace:
         self.handled_at_entry = sys.exception()
         self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()
         self.generators: list[tuple[GeneratorVariable, int]] = []  # those started, with the step of the call that led to it
+        self.advanced_on_trial: dict[GeneratorVariable, Callable[[], None]] | None = None  # what undoes it; None: no trial
         self.row_iterators: dict[VariableTracker, tuple[Tracer, int]] = {}  # over tensors: which frame made it, and when
         self.torch_calls = 0  # of torch's functions that are not written in Python
         self.enumerating = 0  # how many enumerates that existed before are taking an item
@@ -137,13 +138,27 @@ class Trace:
 
     @contextlib.contextmanager
     def trial(self, refusal: Refusal) -> Iterator[None]:
-        """Within, code of the program is traced to see what it would do: a side effect or an operation in the graph breaks."""
+        """Within, code of the program is traced to see what it would do: a side effect or an operation in the graph breaks.
+        Generators that it advances or closes are afterwards where they were."""
 
         def refuse(target: VariableTracker | None) -> None:
             self.output.refuse_on_trial()
 
-        with self.aside(), self.effects.observed_by(refuse), self.output.trial(refusal):
-            yield
+        outer, self.advanced_on_trial = self.advanced_on_trial, {}
+        started = len(self.generators)
+        try:
+            with self.aside(), self.effects.observed_by(refuse), self.output.trial(refusal):
+                yield
+        finally:
+            del self.generators[started:]
+            for go_back in self.advanced_on_trial.values():
+                go_back()
+            self.advanced_on_trial = outer
+
+    def advancing(self, generator: GeneratorVariable) -> None:
+        """To be called before a generator is advanced or closed, so that the end of a trial can undo it."""
+        if self.advanced_on_trial is not None and generator not in self.advanced_on_trial:
+            self.advanced_on_trial[generator] = generator.begin_trial()
 
     # -- notes on the program --------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from tracer.sources.base import RootSource, Source
 from tracer.sources.containers import ItemSource
 from tracer.sources.reading import type_dict
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
-from tracer.user_marks import DimMark, dim_marks
+from tracer.user_marks import DimMark, dim_marks, sizes_by_name
 
 _class_name = type.__dict__["__qualname__"].__get__  # whatever a metaclass defines
 
@@ -114,7 +114,7 @@ class DynamismPolicy:
     def _decide_dims(self, source: Source, tensor: torch.Tensor) -> tuple[list[DimPolicy], list[DimConstraint | None]]:
         policies = self._policies_without_marks(source, tensor)
         constraints: list[DimConstraint | None] = [None] * tensor.dim()
-        for dim, mark in dim_marks(tensor).items():
+        for dim, mark in (*sizes_by_name.dims(source.name, tensor.dim()).items(), *dim_marks(tensor).items()):
             if dim < len(policies):
                 policies[dim], constraints[dim] = _policy_of_mark(mark)
         for dim in range(tensor.dim()):
@@ -169,7 +169,7 @@ class DynamismPolicy:
         return known
 
     def _decide_int(self, source: Source, value: int) -> bool:
-        if source.name in self.declared:
+        if source.name in self.declared or sizes_by_name.has_int(source.name):
             return True
         data = _is_argument(source)
         if config.specialize_int or self.dynamic is False or not (data or _is_kept_between_calls(source)):

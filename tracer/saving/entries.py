@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
 import io
 import types
 from typing import Any
@@ -36,6 +38,30 @@ class NodeRef:
 
 
 @dataclasses.dataclass
+class OwnData:
+    """What a backend's callable writes of itself, in place of the graph. Its class has the methods
+    `serialize_compile_artifacts(callable) -> bytes` and `deserialize_compile_artifacts(bytes) -> callable`."""
+
+    module: str
+    qualname: str
+    data: bytes
+
+    @classmethod
+    def of(cls, compiled: Any) -> OwnData | None:
+        """None for a callable that does not write itself."""
+        owner = type(compiled)
+        write = getattr(owner, "serialize_compile_artifacts", None)
+        if write is None or not hasattr(owner, "deserialize_compile_artifacts"):
+            return None
+        return cls(owner.__module__, owner.__qualname__, write(compiled))
+
+    def callable(self) -> Any:
+        """The callable, read back. Raises what importing its class, or its class, raises."""
+        owner = functools.reduce(getattr, self.qualname.split("."), importlib.import_module(self.module))
+        return owner.deserialize_compile_artifacts(self.data)
+
+
+@dataclasses.dataclass
 class Saved:
     """What a file holds of one entry."""
 
@@ -53,6 +79,7 @@ class Saved:
     output_kinds: list[str]
     pinned: bool
     direct: tuple[int, ...] | None  # the graph inputs of GuardedCode.direct
+    own_data: OwnData | None  # in place of the nodes
 
 
 # -- saving -------------------------------------------------------------------------------------------------------
@@ -66,15 +93,18 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
             "the graph breaks: what is behind the break is traced anew in each process. To save what is before and behind it, "
             "make these functions of their own, and compile each"
         )
-    if not target.state.compiler_fn.runs_as_written:
+    compiled, _ = compiled_graph(entry)
+    own_data = None if target.state.compiler_fn.runs_as_written else OwnData.of(compiled)
+    if not target.state.compiler_fn.runs_as_written and own_data is None and guarded.graph is not None:
         raise Refused(
-            f"graphs that the backend {target.state.compiler_fn.name!r} has compiled are not saved, only those of 'eager'"
+            f"graphs that the backend {target.state.compiler_fn.name!r} has compiled are not saved, only those of 'eager', and "
+            "those whose callable writes itself (serialize_compile_artifacts)"
         )
     manager, function = guarded.manager, target.function
     if not manager.valid:
         raise Refused(f"{manager.died} has died")
     where = ObjectPaths(manager.guards, values_of(target), function.__code__)
-    extras, wrappers = _extras(entry, guarded)
+    extras, wrappers = _extras(entry, guarded, own_data is not None)
     state = Saved(
         guards=manager.guards,
         fetched=manager.fetched,
@@ -84,12 +114,13 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
         originals=_indices_of_original_code(guarded.code, function.__code__),
         needs_hook=entry.needs_hook,
         graph_name=guarded.graph_name,
-        nodes=None if guarded.graph is None else _node_records(guarded.graph),
+        nodes=None if guarded.graph is None or own_data is not None else _node_records(guarded.graph),
         shapes=guarded.shapes,
         outputs=None if guarded.graph is None else tuple(output_sizes(guarded, {})),
         output_kinds=[] if guarded.graph is None else kinds_of_outputs(guarded.graph),
         pinned=guarded.pinned,
         direct=None if guarded.direct is None else guarded.direct[0],
+        own_data=own_data,
     )
     return dump(state, where, function)
 
@@ -100,23 +131,38 @@ def values_of(target: Target) -> FrameValues:
     return frame_values(target.function, dict(zip(names, target.leading_args)))
 
 
-def _extras(entry: _C.Entry, guarded: GuardedCode) -> tuple[dict[str, Any], tuple[str, ...]]:
+def compiled_graph(entry: _C.Entry) -> tuple[Any, tuple[str, ...]]:
+    """What the backend made of the entry's graph, and the names of the tracer's wrappers around it, the innermost first. (None,
+    ()) without a graph."""
+    guarded: GuardedCode = entry.guarded_code
+    if guarded.code is None or guarded.graph_name is None:
+        return None, ()
+    compiled = _values_of_extras(entry, guarded.code)[guarded.graph_name]
+    wrappers: list[str] = []
+    while (wrapper := _wrapper_of(compiled)) is not None:
+        wrappers.insert(0, wrapper)
+        compiled = compiled.__closure__[compiled.__code__.co_freevars.index("compiled")].cell_contents
+    return compiled, tuple(wrappers)
+
+
+def _values_of_extras(entry: _C.Entry, code: types.CodeType) -> dict[str, Any]:
+    names = code.co_freevars[len(code.co_freevars) - len(entry.extras) :]
+    return {name: cell.cell_contents for name, cell in zip(names, entry.extras)}
+
+
+def _extras(entry: _C.Entry, guarded: GuardedCode, writes_itself: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The free variables of the output code by name, with a marker for the compiled graph, and the graph's wrappers."""
     if guarded.code is None:
         return {}, ()
-    names = guarded.code.co_freevars[len(guarded.code.co_freevars) - len(entry.extras) :]
-    values: dict[str, Any] = {name: cell.cell_contents for name, cell in zip(names, entry.extras)}
-    wrappers: list[str] = []
+    values = _values_of_extras(entry, guarded.code)
+    compiled, wrappers = compiled_graph(entry)
     if guarded.graph_name is not None:
-        compiled = values[guarded.graph_name]
-        while (wrapper := _wrapper_of(compiled)) is not None:
-            wrappers.insert(0, wrapper)
-            compiled = compiled.__closure__[compiled.__code__.co_freevars.index("compiled")].cell_contents
         forward = getattr(type(guarded.graph), "forward", None)
-        if getattr(compiled, "__self__", None) is not guarded.graph or compiled.__func__ is not forward:
+        is_graph = getattr(compiled, "__self__", None) is guarded.graph and compiled.__func__ is forward
+        if not is_graph and not writes_itself:
             raise Refused("the backend runs other code than the graph itself")
         values[guarded.graph_name] = _GRAPH
-    return values, tuple(wrappers)
+    return values, wrappers
 
 
 def _wrapper_of(compiled: Any) -> str | None:
@@ -161,8 +207,9 @@ def _plain_containers(value: Any) -> Any:
 # -- loading ------------------------------------------------------------------------------------------------------
 
 
-def load_entry(data: bytes, target: Target) -> _C.Entry:
-    """The entry, made for this process. Raises Differs if something that it relies on has changed."""
+def load_entry(data: bytes, target: Target, *, compiled: Any = None) -> _C.Entry:
+    """The entry, made for this process. `compiled`: in place of a callable that wrote itself. Raises Differs if something that it
+    relies on has changed."""
     function, state = target.function, target.state
     values = values_of(target)
     found: Saved = Unpickler(io.BytesIO(data), function, values).load()
@@ -172,8 +219,11 @@ def load_entry(data: bytes, target: Target) -> _C.Entry:
         gm.meta[KINDS] = found.output_kinds
     guarded = GuardedCode(found.code, manager, gm, found.graph_name, found.shapes, pinned=found.pinned, outputs=found.outputs)
     extras = dict(found.extras)
-    if gm is not None and found.graph_name is not None:
-        compiled = state.compiler_fn(gm, [])
+    if found.graph_name is not None and (gm is not None or found.own_data is not None):
+        if found.own_data is None:
+            compiled = state.compiler_fn(gm, [])
+        elif compiled is None:
+            compiled = found.own_data.callable()
         for name in found.wrappers:
             compiled = _WRAPPERS[name](compiled)
         extras[found.graph_name] = compiled
@@ -187,7 +237,7 @@ def load_entry(data: bytes, target: Target) -> _C.Entry:
 def check_readable(data: bytes, entry: _C.Entry, target: Target) -> None:
     """Reads the data of an entry back. Raises Refused if that fails here already, or gives other guards or another graph."""
     try:
-        found: GuardedCode = load_entry(data, target).guarded_code
+        found: GuardedCode = load_entry(data, target, compiled=compiled_graph(entry)[0]).guarded_code
     except Differs as error:
         raise Refused(f"it cannot be loaded: {error}") from None
     except Exception as error:
@@ -197,7 +247,7 @@ def check_readable(data: bytes, entry: _C.Entry, target: Target) -> None:
     differing = next((f"{now}, not {was}" for was, now in zip(expected, lines) if was != now), None)
     if differing is not None or len(lines) != len(expected):
         raise Refused(f"its guards are not the same after loading: {differing or f'{len(lines)} lines of {len(expected)}'}")
-    if _graph_text(found) != _graph_text(wanted):
+    if found.graph is not None and _graph_text(found) != _graph_text(wanted):
         raise Refused("its graph is not the same after loading")
 
 

@@ -34,7 +34,7 @@ from tracer.serving.target import Target, target_of
 from tracer.serving.variants import known_variants
 from tracer.whole_files import write_whole
 
-FORMAT = 4
+FORMAT = 5
 MAGIC = b"shapetracer entries\n"
 log = logging.getLogger("tracer")
 
@@ -85,7 +85,13 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
     assert tracer.load(again, "entries")
     ```
     """
-    target = target_of(fn)
+    data, result = written(target_of(fn))
+    write_whole(path, data)
+    return result
+
+
+def written(target: Target) -> tuple[bytes, Saving]:
+    """The contents of the file that `save` writes."""
     parts: list[bytes] = []
     refused: list[str] = []
     for entry in reversed(target.entries()):  # oldest first
@@ -100,8 +106,7 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
             refused.append(f"{entry.qualname}: it cannot be written ({type(error).__name__}: {error})")
     header = _header(target) | {"entries": [{"bytes": len(part), "sha256": hashlib.sha256(part).hexdigest()} for part in parts]}
     header["variants"] = _variants(target)
-    write_whole(path, MAGIC + json.dumps(header).encode() + b"\n" + b"".join(parts))
-    return Saving(len(parts), tuple(refused))
+    return MAGIC + json.dumps(header).encode() + b"\n" + b"".join(parts), Saving(len(parts), tuple(refused))
 
 
 def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
@@ -114,9 +119,17 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
     where there is no such file.
     `save` has an example.
     """
-    target = target_of(fn)
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a name with a null in it
+        raise UserError(f"{path} cannot be read: {error}") from None
+    return install_entries(target_of(fn), data, path)
+
+
+def install_entries(target: Target, data: bytes, path: str | os.PathLike[str]) -> Loading:
+    """As `load`, with what is in the file. `path` is how messages name it."""
     state, function = target.state, target.function
-    header, parts, damage = _read(Path(path))
+    header, parts, damage = _read(data, path)
     if header is None:
         return _reported(Loading(0, damage), target)
     reason = _mismatch(header, _header(target))
@@ -171,12 +184,8 @@ def _reported(result: Loading, target: Target) -> Loading:
 # -- the file -----------------------------------------------------------------------------------------------------
 
 
-def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ...]]:
+def _read(data: bytes, path: str | os.PathLike[str]) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ...]]:
     """The header (None if there is no valid one), the intact entries, and messages about the others."""
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a name with a null in it
-        raise UserError(f"{path} cannot be read: {error}") from None
     line, _, rest = data.removeprefix(MAGIC).partition(b"\n")
     header = _parse_header(line) if data.startswith(MAGIC) else None
     if header is None:

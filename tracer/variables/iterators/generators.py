@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tracer.errors import Unsupported
@@ -46,6 +46,7 @@ class GeneratorVariable(IteratorVariable):
         self, tx: Tracer, sent: VariableTracker, thrown: ObservedException | None = None
     ) -> tuple[VariableTracker | None, VariableTracker]:
         """(item, NONE), or (None, return value) when the body returns."""
+        tx.trace.advancing(self)
         if self.finished:
             if thrown is not None:
                 raise thrown
@@ -92,6 +93,7 @@ class GeneratorVariable(IteratorVariable):
     ) -> tuple[VariableTracker | None, VariableTracker]:
         """As `resume`, with an exception. If the generator is suspended in a `yield from`, the inner iterator gets the exception
         first. `given` holds the arguments with which the program threw it."""
+        tx.trace.advancing(self)
         delegate = self._delegate()
         if delegate is None:
             return self.resume(tx, NONE, raised)
@@ -157,21 +159,30 @@ class GeneratorVariable(IteratorVariable):
 
     def closes_quietly(self) -> bool:
         """Whether dropping the generator in its present state has no visible effect. If it is suspended in a try or with block,
-        a copy of it is closed on trial."""
+        it is closed on trial."""
         if not self.started or self.finished or self.rebuilt or not _is_in_block(self.frame):
             return True
-        double = GeneratorVariable(self.frame.double())
-        double.started = True
         tx = self.frame.parent
         assert tx is not None
         try:
             with tx.trace.trial(_CLOSING):
-                double.close(tx)
+                self.close(tx)
         except (ObservedException, Unsupported, RecursionError):
             return False
         return True
 
+    def begin_trial(self) -> Callable[[], None]:
+        """Goes on with a copy of its frame. -> what puts it back"""
+        frame, started, finished, running, handled = self.frame, self.started, self.finished, self.running, self.handled
+        self.frame = frame.double()
+
+        def go_back() -> None:
+            self.frame, self.started, self.finished, self.running, self.handled = frame, started, finished, running, handled
+
+        return go_back
+
     def close(self, tx: Tracer) -> VariableTracker:
+        tx.trace.advancing(self)
         if not self.started or self.finished:
             self.finished = True
             return NONE
