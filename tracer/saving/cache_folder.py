@@ -133,7 +133,7 @@ def checked_folder(path: Path) -> Path:
         raise UserError(f"config.cache_dir: {path} cannot be used: {error}", hint="name a folder of yours.") from None
     if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
         raise UserError(
-            f"config.cache_dir: {path} belongs to user {about.st_uid}, and this process runs as {os.geteuid()}. What lies there is "
+            f"config.cache_dir: {path} belongs to user {about.st_uid}, and this process runs as {os.geteuid()}. What is there is "
             "run as code",
             hint="name a folder of your own.",
         )

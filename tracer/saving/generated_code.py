@@ -73,7 +73,7 @@ def bundled(graph: CompiledFxGraph) -> BundledCode:
     kept.prepare_for_serialization()
     kept.source_code = source
     kept.cache_linemap = []
-    kept.fx_kwargs = {name: value for name, value in graph.fx_kwargs.items() if name != "get_decomp_fn"}  # type: ignore[typeddict-item]  # none is asked for once it is compiled
+    kept.fx_kwargs = {name: value for name, value in graph.fx_kwargs.items() if name != "get_decomp_fn"}
     for name in _TEXTS:
         setattr(kept, name, "")
     return BundledCode(kept, source, libraries)
@@ -142,7 +142,7 @@ def _import(statement: ast.stmt, used: set[str], values: dict[str, Any], body: l
         name = statement.names[0].asname or statement.names[0].name
         functions = _functions_of_torch(name, values[name], body)
         if functions is not None:
-            pairs = ast.Constant(tuple(functions.items()))
+            pairs = ast.parse(repr(functions), mode="eval").body
             return ast.Assign([ast.Name(name, ast.Store())], _call(_NAMES, pairs), lineno=0)
     return statement
 
@@ -156,7 +156,7 @@ def _functions_of_torch(name: str, value: Any, body: list[ast.stmt]) -> dict[str
     if len(attributes) != sum(_is_name(node, name) for node in nodes):
         return None
     for node in attributes:
-        function = getattr(value, node.attr, None)
+        function: Any = getattr(value, node.attr, None)
         if not isinstance(function, types.BuiltinFunctionType) or getattr(torch, function.__name__, None) is not function:
             return None
         found[node.attr] = function.__name__
@@ -182,7 +182,7 @@ def _executed(source: str, libraries: tuple[bytes, ...], constants: dict[str, An
     name = f"tracer_generated_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
     module = types.ModuleType(name)
     vars(module)[_KERNEL] = lambda index: _kernel(libraries[index])
-    vars(module)[_NAMES] = lambda pairs: types.SimpleNamespace(**{key: getattr(torch, value) for key, value in pairs})
+    vars(module)[_NAMES] = lambda pairs: types.SimpleNamespace(**{key: getattr(torch, value) for key, value in pairs.items()})
     exec(compile(source, f"<{name}>", "exec"), vars(module))
     vars(module).update(constants)
     return module

@@ -16,7 +16,7 @@ def describe(path: str | os.PathLike[str]) -> str:
     data = read(Path(path))
     line, _, rest = data.removeprefix(MAGIC).partition(b"\n")
     try:
-        header = json.loads(line) if data.startswith(MAGIC) else None
+        header = json.loads(line if data.startswith(MAGIC) else b"")
         lines = [f"{name}: {header.pop(name)}" for name in ("format", "function", "code", "backend")]
         signed = header.pop("signature", None) is not None
         lines.append("signed: " + ("yes, and not checked here" if signed else "no"))
