@@ -156,8 +156,8 @@ def _functions_of_torch(name: str, value: Any, body: list[ast.stmt]) -> dict[str
     if len(attributes) != sum(_is_name(node, name) for node in nodes):
         return None
     for node in attributes:
-        function: Any = getattr(value, node.attr, None)
-        if not isinstance(function, types.BuiltinFunctionType) or getattr(torch, function.__name__, None) is not function:
+        function: Any = getattr(value, node.attr, torch)
+        if type(function) is not types.BuiltinFunctionType or getattr(torch, str(function.__name__), None) is not function:
             return None
         found[node.attr] = function.__name__
     return found
