@@ -59,6 +59,7 @@ LATE = {
     ("tracer.backends.torch_compilers", "torch._inductor"),
     ("tracer.backends.torch_compilers", "torch._inductor.compile_fx"),
     ("tracer.backends.torch_compilers", "torch._inductor.decomposition"),
+    ("tracer.saving.closures", "tracer.saving"),
     ("tracer.report.exporters.opentelemetry", "opentelemetry.metrics"),
     ("tracer.report.exporters.prometheus", "prometheus_client.core"),
 }
@@ -71,9 +72,15 @@ DOORS: dict[str, set[str]] = {
     "torch._C": {"tracer.graph", "tracer.operators"},
     "torch._dispatch.python": {"tracer.graph", "tracer.operators", "tracer.effects.torch_state"},
     "torch._functorch.pyfunctorch": {"tracer.effects.torch_state"},
+    "torch._functorch.config": {"tracer.backends.torch_compilers"},
     "torch._functorch.aot_autograd": {"tracer.backends.torch_compilers"},
-    "torch._guards": {BRIDGE},
-    "torch._inductor": {"tracer.backends.torch_compilers"},
+    "torch._functorch._aot_autograd": {"tracer.backends.torch_compilers", "tracer.saving.compiled_graphs"},
+    "torch._guards": {BRIDGE, "tracer.saving.compiled_graphs"},
+    "torch._inductor": {
+        "tracer.backends.torch_compilers",
+        "tracer.saving.compiled_graphs",
+        "tracer.saving.generated_code",
+    },
     "torch._numpy": {"tracer.graph.operations.array_operations"},
     "torch._subclasses": {"tracer.graph", "tracer.operators", "tracer.backends.view_strides", BRIDGE},
     "torch.utils._device": {

@@ -33,6 +33,7 @@ from tracer.backends.registry import list_backends, register_backend
 from tracer.inside import graph_break, is_compiling
 from tracer.logs import set_logs
 from tracer.metrics import add_callback, counters
+from tracer.runtime import stored_entries
 
 if TYPE_CHECKING:
     from tracer.api.comparing import compare_with_eager
@@ -157,6 +158,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATE})
+
+
+stored_entries.open_with(lambda: importlib.import_module("tracer.saving.cache_folder"))
 
 
 if os.environ.get("TRACER_REPORT"):

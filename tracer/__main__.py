@@ -8,6 +8,9 @@ serves it instead.
 
 `python -m tracer check-backend NAME`: runs programs with a backend (a name, or module:function) beside eager. Exit status: 0
 where it keeps what docs/backends.md asks for, 1 where it does not, 3 where there is no such backend.
+
+`python -m tracer inspect FILE`: what the head of a file of entries says, without running anything of it. Exit status: 0, or 3
+where it is none.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from tracer.api.conformance import check_backend
 from tracer.exc import TracerError
 from tracer.report.live import PORT, serve
 from tracer.report.page import write
+from tracer.saving.inspecting import describe
 from tracer.serving.contract import Contract, difference
 from tracer.serving.contract_changes import KINDS
 
@@ -54,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     conformance = commands.add_parser("check-backend", help="whether a backend keeps what docs/backends.md asks for")
     conformance.add_argument("backend", help="a name that backend= takes, or module:function")
     conformance.set_defaults(run=_check_backend)
+    inspect = commands.add_parser("inspect", help="what the head of a file that tracer.save wrote says; runs nothing of it")
+    inspect.add_argument("file")
+    inspect.set_defaults(run=_inspect)
     names = parser.parse_args(arguments)
     try:
         return int(names.run(names))
@@ -67,6 +74,11 @@ def _contract_diff(names: argparse.Namespace) -> int:
     found = difference(Contract.read(names.old), Contract.read(names.new), ignore=ignored)
     print(found)
     return _STATUS[found.status]
+
+
+def _inspect(names: argparse.Namespace) -> int:
+    print(describe(names.file))
+    return 0
 
 
 def _dashboard(names: argparse.Namespace) -> int:

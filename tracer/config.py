@@ -84,6 +84,8 @@ _key("skip_messages", False, "Warnings and calls of loggers in traced code are l
 _key("convert_every_frame", False, "Frames without tensors are replaced too, also the library's: tries the tracer on any Python.")
 _key("compile_timeout", 0.0, "Seconds that a trace and its backend may take; then the frame runs in CPython. 0: no limit.")
 _key("max_trace_instructions", 5_000_000, "A trace longer than this breaks the graph.")
+_key("cache_dir", "", "A folder that keeps what was compiled for other processes (docs/serving.md). Empty: none does.")
+_key("cache_size", 1024, "MiB that the folder may hold; the least recently used files are removed.")
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
@@ -182,6 +184,7 @@ def snapshot() -> dict[str, Any]:
 _WITHOUT_EFFECT_ON_TRACES = frozenset({
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
     "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
+    "cache_dir", "cache_size",
 })  # fmt: skip
 
 

@@ -21,6 +21,7 @@ ARTIFACTS: dict[str, str] = {
     "graph_sizes": "sizes of the tensors in each graph, symbolic and concrete",
     "guards": "the guards of each entry, with the line that caused each, and check_fn",
     "recompiles": "why an entry did not match and a frame is traced again",
+    "cache": "what is kept in `config.cache_dir`, and why files there, or entries, are not used",
     "sharing": "each entry that a region takes over from a twin, and the guard that stands in the way of each other one",
     "evictions": "each entry that is dropped, and why",
     "bytecode": "original and modified bytecode of each frame",

@@ -38,6 +38,7 @@ def _replace(target: Path, data: bytes) -> None:
         with open(handle, "wb") as file:
             file.write(data)
             file.flush()
+            os.fsync(file.fileno())  # before the name says that it is whole, also if the machine stops
             os.replace(temporary, target)
             os.fchmod(file.fileno(), mode)
     except BaseException:

@@ -120,7 +120,7 @@ class Bad:
 def test_an_entry_that_is_something_else_is_a_miss_beside_those_that_are_whole(file, content):
     magic, header, rest = parts(file.read_bytes())
     size = header["entries"][0]["bytes"]
-    header["entries"][0] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    header["entries"][0] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     file.write_bytes(joined(magic, header, content + rest[size:]))
     made = dynamic(branching)
     loaded = made.load(file)

@@ -259,7 +259,7 @@ def test_settings_and_versions_that_differ_are_told(tmp_path):
     path = tmp_path / "older"
     path.write_bytes((tmp_path / "entries").read_bytes().replace(torch.__version__.encode(), b"1.0.0", 1))
     assert "torch was '1.0.0 " in str(tracer.load(dynamic(branching), path))
-    path.write_bytes((tmp_path / "entries").read_bytes().replace(b'"format": 4', b'"format": 9', 1))
+    path.write_bytes((tmp_path / "entries").read_bytes().replace(b'"format": 5', b'"format": 9', 1))
     assert "format 9" in str(tracer.load(dynamic(branching), path))
     other = tracer.compile(branching, backend="aot_eager")
     assert "backend 'eager'" in str(tracer.load(other, tmp_path / "entries"))
@@ -285,16 +285,9 @@ def refusal(fn, path, *args, **settings):
     return result.refused[0]
 
 
-def test_what_another_process_does_not_have_is_refused_with_the_reason(tmp_path, capsys):
+def test_what_another_process_does_not_have_is_refused_with_the_reason(tmp_path):
     path = tmp_path / "entries"
 
-    def breaks(x):
-        print("now")
-        return x + 1
-
-    broken = refusal(breaks, path, torch.randn(3))
-    assert "breaks: the graph breaks" in broken and "make these functions of their own" in broken
-    assert "backend 'aot_eager'" in refusal(branching, path, torch.randn(3), backend="aot_eager")
     key = type("Key", (), {"__hash__": lambda self: 1})()
 
     def by_object(table, x):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import config
-from tracer.backends.registry import REAL_INPUTS, RUNS_AS_WRITTEN, TENSORS_IN_LOOPS, CompilerFn, lookup_backend
+from tracer.backends.registry import REAL_INPUTS, RUNS_AS_WRITTEN, TENSORS_IN_LOOPS, CompilerFn, is_built_in, lookup_backend
 from tracer.backends.verify import verify
 from tracer.exc import BackendCompilerFailed, UserError
 
@@ -37,6 +37,10 @@ class Backend:
     @property
     def loops_carry_only_tensors(self) -> bool:
         return bool(getattr(_function_of(self.compiler_fn), TENSORS_IN_LOOPS, False))
+
+    @property
+    def is_built_in(self) -> bool:
+        return is_built_in(self.compiler_fn)
 
     def compile_graph(self, gm: torch.fx.GraphModule, inputs: list[GraphInput]) -> Callable[..., Any]:
         """The callable that the backend makes of a captured graph. Raises BackendCompilerFailed."""

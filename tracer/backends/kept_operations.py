@@ -35,9 +35,10 @@ def keep_operations(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     if not extra:
         return unchanged
     output.args = ((*returned, *extra),)
+    count = len(returned)  # the function that is returned may be saved, and nodes cannot
 
     def around(compiled: Compiled) -> Compiled:
-        return lambda *args: list(compiled(*args))[: len(returned)]
+        return lambda *args: list(compiled(*args))[:count]
 
     return around
 

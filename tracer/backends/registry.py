@@ -102,6 +102,11 @@ def lookup_backend(name: str) -> CompilerFn:
     return _load(entry)
 
 
+def is_built_in(compiler_fn: CompilerFn) -> bool:
+    """Whether a compiler function is one of the tracer's own."""
+    return any(compiler_fn is known for known in _BUILT_IN.values())
+
+
 def _load(entry: importlib.metadata.EntryPoint) -> CompilerFn:
     try:
         compiler_fn: CompilerFn = entry.load()

@@ -2,20 +2,29 @@
 is used.
 
 Both refuse a graph that returns a view of an argument that is not contiguous and is written to (`views`): its strides would be
-wrong.
+wrong. Both keep what AOTAutograd has made in a form that can be written to a file (`tracer.saving.compiled_graphs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import fx
-from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._functorch import config as functorch_config
+from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch._inductor import config as inductor_config
+from torch._inductor.output_code import OutputCode
 
+from tracer import config
 from tracer.backends.printable_operators import PRINTABLE
 from tracer.backends.result_memory import keep_results_apart
 from tracer.backends.view_strides import refuse_written_views
+
+_NOT_FOR_TORCHS_CACHE = BypassAOTAutogradCache("what the tracer has compiled is kept by tracer.save and config.cache_dir")
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
@@ -24,14 +33,16 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
     if options:
         raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
     refuse_written_views(gm.graph)
-    found: Callable[..., Any] = aot_module_simplified(
-        gm,
-        example_inputs,
-        fw_compiler=_run_as_written,
-        bw_compiler=_run_as_written,
-        decompositions=PRINTABLE,
-        keep_inference_input_mutations=True,
-    )
+    compiler = SerializableAOTDispatchCompiler(AsWritten, lambda gm, inputs: AsWritten(gm))
+    with _kept_for_files():
+        found: Callable[..., Any] = aot_module_simplified(
+            gm,
+            example_inputs,
+            fw_compiler=compiler,
+            bw_compiler=compiler,
+            decompositions=_Decompositions(PRINTABLE),
+            keep_inference_input_mutations=True,
+        )
     return found
 
 
@@ -48,13 +59,56 @@ def inductor(
     patches = dict(inductor_package.list_mode_options(mode) if mode else {})
     apart = keep_results_apart(gm.graph)
     patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
-    found: Callable[..., Any] = compile_fx(
-        gm, example_inputs, config_patches=patches, decompositions={**select_decomp_table(), **PRINTABLE}
-    )
+    with _kept_for_files():
+        found: Callable[..., Any] = compile_fx(
+            gm, example_inputs, config_patches=patches, decompositions=_Decompositions({**select_decomp_table(), **PRINTABLE})
+        )
     return apart(found)
 
 
-def _run_as_written(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    # Boxed: AOTAutograd hands the inputs over in a list.
-    found: Callable[..., Any] = make_boxed_func(gm.forward)
-    return found
+class AsWritten(OutputCode):
+    """A graph of AOTAutograd that runs operation by operation. Called with a list of inputs, which it empties."""
+
+    def __init__(self, gm: fx.GraphModule) -> None:
+        self.gm = gm
+        self._boxed_call = True  # read from the object's own dict
+
+    def __call__(self, inputs: Any) -> Any:
+        args = list(inputs)
+        inputs.clear()
+        return self.gm.forward(*args)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise _NOT_FOR_TORCHS_CACHE
+
+    def prepare_for_serialization(self) -> None:
+        pass
+
+    def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+        pass
+
+    def set_triton_bundle(self, triton_bundle: Any) -> None:
+        pass
+
+
+class _Decompositions(dict[Any, Any]):
+    """Decompositions, some of which no other process can be given. So torch does not write to its own cache what was compiled
+    with them: it would fail at it, and log a warning."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise _NOT_FOR_TORCHS_CACHE
+
+
+@contextlib.contextmanager
+def _kept_for_files() -> Iterator[None]:
+    """Makes AOTAutograd's result know all that it was made of. What has gradients is then lowered at once, forward and backward,
+    if `config.cache_dir` will want both; else the backward pass waits for its first use.
+
+    torch's own cache is neither asked nor written to. Its key does not name the compiler, so that one could be given what another
+    has made; and a graph that it pickles is traced again when it is read, which makes constants of what draws random numbers."""
+    settings = {"bundled_autograd_cache": True, "bypass_autograd_cache_key": True}
+    if config.cache_dir:
+        settings["force_non_lazy_backward_lowering"] = True
+    # Without a cache of FX graphs no key is computed, and one that no other compile has is taken.
+    with functorch_config.patch(settings), inductor_config.patch(fx_graph_cache=False):
+        yield

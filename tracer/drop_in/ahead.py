@@ -9,6 +9,7 @@ import os
 import pickle
 import types
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from tracer.guards.manager import CheckFunctionManager
 from tracer.guards.unchanged import Unchanged
 from tracer.runtime.guarded_code import entry_with_guards
 from tracer.saving.entries import compiled_graph
-from tracer.saving.files import install_entries, written
+from tracer.saving.files import file_of, install_entries
 from tracer.serving.sealing import seal
 from tracer.serving.target import Target, target_of
 from tracer.whole_files import write_whole
@@ -50,7 +51,7 @@ class AheadOfTime:
         self._target: Target = target_of(dispatcher)
         self._checked = self._called = dispatcher
         state, function, (entry,) = self._target.state, self._target.function, self._target.entries()
-        self._artifacts = Artifacts(compiled_graph(entry)[0], function.__code__, source_info, state.compiler_fn.name)
+        self._artifacts = Artifacts(compiled_graph(entry), function.__code__, source_info, state.compiler_fn.name)
         self.fn = function
         seal(dispatcher)
 
@@ -96,7 +97,7 @@ class AheadOfTime:
                 f"{function.__qualname__} cannot be saved: another process would not find it as "
                 f"{function.__module__}.{function.__qualname__}"
             )
-        data, result = written(fn._target)
+        data, result = file_of(fn._target)
         if result.refused:
             raise RuntimeError(f"the compiled function cannot be saved: {'; '.join(result.refused)}")
         return pickle.dumps((function.__module__, function.__qualname__, fn._artifacts.backend_name, fn.source_info(), data))
@@ -112,7 +113,7 @@ def load_compiled_function(file: Any, *, f_globals: dict[str, object] | None = N
         raise RuntimeError(f"the file is for {module}.{qualname}, which is no function here")
     settings = Settings(Backend(eager, backend) if backend == "eager" else Backend(_only_loads, backend), fullgraph=True)
     dispatcher = compiled_by(function, settings)
-    loaded = install_entries(target_of(dispatcher), data, getattr(file, "name", "the file"))
+    loaded = install_entries(target_of(dispatcher), data, Path(getattr(file, "name", "the file")))
     if not loaded:
         raise RuntimeError(f"the compiled function cannot be loaded: {'; '.join(loaded.refused)}")
     return AheadOfTime(dispatcher, source_info)

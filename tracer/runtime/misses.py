@@ -43,7 +43,7 @@ def runs_uncompiled(region: RegionState, function: types.FunctionType, args: tup
         state = region.frame_state(function)
         if not state.ran_uncompiled_once:
             state.ran_uncompiled_once = True
-            _note_sizes(state, function, args)
+            note_sizes(state, function, args)
             return True
     if region.miss_handler is not None:
         region.miss_handler(function, args)
@@ -62,7 +62,7 @@ def _is_known_to_exceed_limit(region: RegionState, function: types.FunctionType)
     return True
 
 
-def _note_sizes(state: FrameState, function: types.FunctionType, args: tuple[Any, ...]) -> None:
+def note_sizes(state: FrameState, function: types.FunctionType, args: tuple[Any, ...]) -> None:
     """Notes sizes, strides and ints of a call that is not traced, so that those that differ in the next call become symbols."""
     state.history.begin()
     for argument, value in argument_sources(function, dict(zip(argument_slots(function.__code__), args))):

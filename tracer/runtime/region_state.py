@@ -23,7 +23,7 @@ from tracer import _C, config, errors, metrics
 from tracer.backends.calling import Backend
 from tracer.effects.torch_state import operations_are_observed, preserve_global_state
 from tracer.metrics import counters
-from tracer.runtime import events, misses, sharing, twins, upkeep
+from tracer.runtime import events, misses, sharing, stored_entries, twins, upkeep
 from tracer.runtime.entries_of_code import entries_of_code
 from tracer.runtime.frame_filter import TRACE, answer_without_tracing
 from tracer.runtime.frame_state import FrameState
@@ -98,6 +98,7 @@ class RegionState:
         self.structure: int | None = None  # of the module at its last miss, see runtime.twins
         self.families: dict[tuple[Any, ...], twins.Family] = {}  # of the twins that it has, by what they have in common
         self.left_to_cpython = IdentityMap()  # code of resume functions that CPython runs
+        self.stored: dict[tuple[str, int, int], _C.Entry | None] = {}  # made of files of `config.cache_dir`
         self.region = _C.Region(_callback_of(self), decision_among)
         ALL_REGIONS.add(self)
 
@@ -117,6 +118,7 @@ class RegionState:
         self.left_to_cpython.clear()
         self.explanations.clear()
         self.families.clear()
+        self.stored.clear()
         self.coverage = None
         self.loaded_variants = []
 
@@ -277,10 +279,18 @@ class RegionState:
             self.region.install(function.__code__, function.__globals__, entry)
 
     def compile_entry(self, function: types.FunctionType, args: tuple[Any, ...], concurrent: bool = False) -> Any:
-        """A new entry for this call, whether or not one serves it; SKIP where CPython is always to run the code."""
+        """A new entry for this call, whether or not one serves it, which another process may have made; SKIP where CPython is
+        always to run the code."""
+        store = stored_entries.store()
+        stored = None if store is None else store.find(self, function, args)
+        if stored is not None:
+            return stored
         while True:
             try:
-                return self._compile_entry(function, args, concurrent)
+                entry = self._compile_entry(function, args, concurrent)
+                if store is not None and entry is not _C.SKIP:
+                    store.keep(self, function, args, entry)
+                return entry
             except errors.ImportFirst as first:  # not under the lock: another thread may import what waits for it
                 first.run()
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 # Hooks of a region that are told of each trace, or decide what it guards: such a region traces for itself.
-_HOOKS = ("on_graph", "on_break", "on_guards", "on_inputs", "guard_export_fn", "guard_filter_fn")
+HOOKS = ("on_graph", "on_break", "on_guards", "on_inputs", "guard_export_fn", "guard_filter_fn")
 _PLAIN = (type(None), bool, int, float, str, bytes)
 
 
@@ -97,7 +97,7 @@ def _shares(state: RegionState) -> bool:
         and not config.verify_correctness
         and state.shapes is None
         and not state.compiler_fn.needs_real_inputs
-        and all(getattr(state, hook) is None for hook in _HOOKS)
+        and all(getattr(state, hook) is None for hook in HOOKS)
     )
 
 

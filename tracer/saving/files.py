@@ -1,41 +1,28 @@
-"""`save` and `load`: the file format, the check that a file is valid here, and the report about each entry.
+"""`save` and `load`, and what they tell about each entry.
 
-A file is a magic line, a line of JSON (versions, settings, the function, and length and digest of each entry), and the entries.
-It is code: whoever can write the file decides what the process that loads it runs.
+A file is code: whoever can write it decides what the process that loads it runs.
 """
 
 from __future__ import annotations
 
 import base64
 import dataclasses
-import functools
-import hashlib
-import json
 import logging
 import os
 import pickle
-import platform
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import shapes
-import tracer
-from tracer import _C, config, metrics
-from tracer.errors import UserError
+from tracer import _C, metrics
 from tracer.runtime import upkeep
 from tracer.runtime.tracing_lock import TRACING
-from tracer.saving.entries import check_readable, load_entry, save_entry
-from tracer.saving.fingerprints import Differs, Refused, digest, name_with_place
+from tracer.saving.entries import check_readable, load_entry, resume_functions, save_entry
+from tracer.saving.fingerprints import Differs, Refused
+from tracer.saving.format import Key, Place, decoded, encoded, header_for, mismatch, read
 from tracer.serving.target import Target, target_of
 from tracer.serving.variants import known_variants
 from tracer.whole_files import write_whole
 
-FORMAT = 5
-MAGIC = b"shapetracer entries\n"
 log = logging.getLogger("tracer")
 
 
@@ -67,12 +54,14 @@ class Loading:
         return "\n".join([f"{self.loaded} entries loaded{known}", *(f"not loaded: {reason}" for reason in self.refused)])
 
 
-def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
+def save(fn: Any, path: str | os.PathLike[str], *, key: Key = None) -> Saving:
     """Writes the entries of a compiled function or module to a file, for `tracer.load` in a process of the same versions.
 
-    Entries that hold what no other process has (a graph that breaks, an object of the program's own, what another backend than
-    eager made) are not saved, and the result says why. Each entry is read back before it counts. The file is written whole or not
-    at all. Raises UserError for what was not compiled, and for a path that cannot be written.
+    What `aot_eager` and `inductor` made of the graphs is saved with them, kernels and all. Entries that hold what no other
+    process has (a graph that breaks, an object of the program's own, what a backend made that is not the tracer's) are not saved,
+    and the result says why. Each entry is read back before it counts. The file is written whole or not at all. With a `key`
+    (secret, some 32 bytes) it is signed: HMAC-SHA256. Raises UserError for what was not compiled, and for a path that cannot be
+    written.
 
     ```python
     def double(x):
@@ -85,80 +74,110 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
     assert tracer.load(again, "entries")
     ```
     """
-    data, result = written(target_of(fn))
+    data, result = file_of(target_of(fn), key=key)
     write_whole(path, data)
     return result
 
 
-def written(target: Target) -> tuple[bytes, Saving]:
+def file_of(target: Target, *, key: Key = None) -> tuple[bytes, Saving]:
     """The contents of the file that `save` writes."""
-    parts: list[bytes] = []
-    refused: list[str] = []
-    for entry in reversed(target.entries()):  # oldest first
-        try:
-            part = save_entry(entry, target)
-            check_readable(part, entry, target)
-            parts.append(part)
-        except Refused as error:
-            refused.append(f"{entry.qualname}: {error}")
-        except Exception as error:
-            log.debug("an entry of %s cannot be saved", entry.qualname, exc_info=True)
-            refused.append(f"{entry.qualname}: it cannot be written ({type(error).__name__}: {error})")
-    header = _header(target) | {"entries": [{"bytes": len(part), "sha256": hashlib.sha256(part).hexdigest()} for part in parts]}
-    header["variants"] = _variants(target)
-    return MAGIC + json.dumps(header).encode() + b"\n" + b"".join(parts), Saving(len(parts), tuple(refused))
+    parts, refused = written(target)
+    return encoded(header_for(target) | {"variants": _variants(target)}, parts, key), Saving(len(parts), tuple(refused))
 
 
-def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
+def load(fn: Any, path: str | os.PathLike[str], *, key: Key = None) -> Loading:
     """Installs the entries of a file that `tracer.save` wrote, without tracing anything.
 
-    A file is code: load none that others could have written. An entry is installed if Python, torch, the tracer, the settings and
-    every function and class that its trace went through are what they were; the result says what was not, and calls that such an
-    entry would have served are traced as ever. So it is where the file is damaged, or none of entries. What is loaded checks the
-    guards that were saved; what is there already is not loaded again, and what a loaded entry covers is retired. Raises UserError
-    where there is no such file.
+    A file is code: load none that others could have written, or have it signed. A file that is signed is loaded only with its
+    `key`, and with a `key` no other is; nothing of it is run before. An entry is installed if Python, torch, the tracer, the
+    settings and every function and class that its trace went through are what they were; the result says what was not, and calls
+    that such an entry would have served are traced as ever. So it is where the file is damaged, or none of entries. What is
+    loaded checks the guards that were saved; what is there already is not loaded again, and what a loaded entry covers is
+    retired. Raises UserError where there is no such file.
     `save` has an example.
     """
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a name with a null in it
-        raise UserError(f"{path} cannot be read: {error}") from None
-    return install_entries(target_of(fn), data, path)
+    return install_entries(target_of(fn), read(Path(path)), Path(path), key=key)
 
 
-def install_entries(target: Target, data: bytes, path: str | os.PathLike[str]) -> Loading:
+def install_entries(target: Target, data: bytes, path: Path, *, key: Key = None) -> Loading:
     """As `load`, with what is in the file. `path` is how messages name it."""
-    state, function = target.state, target.function
-    header, parts, damage = _read(data, path)
+    header, parts, damage = decoded(data, key, path)
     if header is None:
         return _reported(Loading(0, damage), target)
-    reason = _mismatch(header, _header(target))
+    reason = mismatch(header, header_for(target))
     if reason is not None:
-        return _reported(Loading(0, (reason,) * max(1, len(parts) + len(damage))), target)
-    made, refused = [], list(damage)
+        return _reported(Loading(0, (reason,) * max(1, len(parts))), target)
+    refused = list(damage)
     try:
         target.state.loaded_variants = pickle.loads(base64.b64decode(header["variants"]))
     except Exception as error:
         refused.append(f"the calls that it is for cannot be read ({type(error).__name__}: {error})")
-    for part in parts:
+    made, more = made_of(parts, target)
+    with TRACING:
+        new = sum(
+            _install(each, [entry for at, entry in made if at is each], path) for each in dict.fromkeys(at for at, _ in made)
+        )
+    metrics.counters["saving"]["loaded"] += new
+    return _reported(Loading(new, (*refused, *more), len(made) - new), target)
+
+
+def written(target: Target) -> tuple[list[tuple[bytes, Place]], list[str]]:
+    """The data of the entries of a function, and of the resume functions behind their breaks, each with its place; and why others
+    have none."""
+    parts: list[tuple[bytes, Place]] = []
+    refused: list[str] = []
+    todo: list[tuple[Target, Place]] = [(target, None)]
+    for at, place in todo:
+        for entry in reversed(at.entries()):  # oldest first
+            try:
+                part = save_entry(entry, at)
+                check_readable(part, entry, at)
+            except Refused as error:
+                refused.append(f"{entry.qualname}: {error}")
+            except Exception as error:
+                log.debug("an entry of %s cannot be saved", entry.qualname, exc_info=True)
+                refused.append(f"{entry.qualname}: it cannot be written ({type(error).__name__}: {error})")
+            else:
+                todo += [(Target(value, at.state), (len(parts), name)) for name, value in resume_functions(entry).items()]
+                parts.append((part, place))
+    return parts, refused
+
+
+def made_of(parts: list[tuple[bytes | None, Place]], target: Target) -> tuple[list[tuple[Target, _C.Entry]], list[str]]:
+    """The entries of a file, each with the function that it is for, none of them installed; and why others were not made."""
+    made: dict[int, tuple[Target, _C.Entry]] = {}
+    functions: dict[Any, Target] = {}
+    refused: list[str] = []
+    for number, (part, place) in enumerate(parts):
+        if part is None:
+            continue
         try:
-            made.append(load_entry(part, target))
+            at = target
+            if place is not None:
+                if place[0] not in made:
+                    raise Differs("it is behind a break, and the entry that breaks was not loaded")
+                dispatcher = resume_functions(made[place[0]][1])[place[1]]
+                at = functions.setdefault(dispatcher, Target(dispatcher, target.state))
+            made[number] = at, load_entry(part, at)
         except Differs as error:
             refused.append(str(error))
         except Exception as error:
-            log.debug("an entry of %s cannot be loaded", path, exc_info=True)
+            log.debug("an entry of %s cannot be loaded", target.state.name, exc_info=True)
             refused.append(f"it cannot be read ({type(error).__name__}: {error})")
-    with TRACING:
-        there = target.entries()
-        new = [entry for entry in made if not (there and upkeep.is_redundant(state, entry, there))]
-        for entry in new:
-            ready = entry is new[-1]  # makes the decision tree now, once, and not in the first call
-            state.region.install(function.__code__, function.__globals__, entry, ready)
-            state.record_event("load", function, f"an entry was loaded from {path}", entry=entry)
-            if there or state.capacity is not None:
-                upkeep.retire_and_evict(state, function, entry, there)
-    metrics.counters["saving"]["loaded"] += len(new)
-    return _reported(Loading(len(new), tuple(refused), len(made) - len(new)), target)
+    return list(made.values()), refused
+
+
+def _install(target: Target, made: list[_C.Entry], path: Any) -> int:
+    """Installs the entries of one function, but for those that are not needed; how many that is. Under the tracing lock."""
+    state, function, there = target.state, target.function, target.entries()
+    new = [entry for entry in made if not (there and upkeep.is_redundant(state, entry, there))]
+    for entry in new:
+        ready = entry is new[-1]  # makes the decision tree now, once, and not in the first call
+        state.region.install(function.__code__, function.__globals__, entry, ready)
+        state.record_event("load", function, f"an entry was loaded from {path}", entry=entry)
+        if there or state.capacity is not None:
+            upkeep.retire_and_evict(state, function, entry, there)
+    return len(new)
 
 
 def _variants(target: Target) -> str:
@@ -179,87 +198,3 @@ def _reported(result: Loading, target: Target) -> Loading:
     for reason in dict.fromkeys(result.refused):
         log.warning("%s: an entry was not loaded: %s", target.state.name, reason)
     return result
-
-
-# -- the file -----------------------------------------------------------------------------------------------------
-
-
-def _read(data: bytes, path: str | os.PathLike[str]) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ...]]:
-    """The header (None if there is no valid one), the intact entries, and messages about the others."""
-    line, _, rest = data.removeprefix(MAGIC).partition(b"\n")
-    header = _parse_header(line) if data.startswith(MAGIC) else None
-    if header is None:
-        return None, [], (f"{path} is no file of entries, or it is damaged",)
-    parts, damage = [], []
-    for size, digested in header["entries"]:
-        part, rest = rest[:size], rest[size:]
-        if hashlib.sha256(part).hexdigest() == digested:
-            parts.append(part)
-        else:
-            damage.append(f"{path} is damaged")
-    return header, parts, tuple(damage)
-
-
-def _parse_header(line: bytes) -> dict[str, Any] | None:
-    """The header in the line of JSON; None if it is not one that this tracer writes. Of another format only the number is
-    read."""
-    try:
-        header = json.loads(line)
-        if header["format"] != FORMAT:
-            return {"format": header["format"], "entries": []}
-        entries = [(int(entry["bytes"]), str(entry["sha256"])) for entry in header["entries"]]
-        whole = all(isinstance(header[name], dict) for name in ("versions", "settings")) and min(entries, default=(0,))[0] >= 0
-        texts = {name: str(header[name]) for name in ("backend", "function", "code", "variants")}
-        return {**header, **texts, "entries": entries} if whole else None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-# -- where a file is valid ----------------------------------------------------------------------------------------
-
-
-def _header(target: Target) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "versions": _versions(),
-        "settings": config.of_traces(),
-        "backend": target.state.compiler_fn.name,
-        "function": name_with_place(target.function),
-        "code": digest(target.function.__code__),
-    }
-
-
-@functools.cache
-def _versions() -> dict[str, str]:
-    return {
-        "Python": f"{platform.python_implementation()} {platform.python_version()} {sys.implementation.cache_tag}",
-        "machine": f"{platform.system()} {platform.machine()}",
-        "torch": f"{torch.__version__} {torch.version.git_version}",
-        "devices": f"{torch.accelerator.device_count()} {torch.accelerator.is_available()}",
-        "the tracer": f"{tracer.__version__} {_digest_of_tracer()}",
-    }
-
-
-def _digest_of_tracer() -> str:
-    """A digest of all sources of the tracer, and of its extension module."""
-    found = hashlib.sha256()
-    for package in (tracer, shapes):
-        for file in sorted(Path(package.__path__[0]).rglob("*.py")):
-            found.update(str(file.relative_to(package.__path__[0])).encode() + file.read_bytes())
-    found.update(Path(_C.__file__).read_bytes())
-    return found.hexdigest()[:16]
-
-
-def _mismatch(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Why a file cannot be used here; None if it can."""
-    if was["format"] != now["format"]:
-        return f"the file has format {was['format']}, and this tracer reads {now['format']}"
-    for kind in ("versions", "settings"):
-        for name in sorted({*was[kind], *now[kind]}):
-            before, here = was[kind].get(name), now[kind].get(name)
-            if before != here:
-                shown = f"config.{name}" if kind == "settings" else name
-                return f"{shown} was {before!r} where it was saved, and is {here!r} here"
-    if was["backend"] != now["backend"]:
-        return f"it was compiled for the backend {was['backend']!r}, and this is for {now['backend']!r}"
-    return None if was["code"] == now["code"] else f"{now['function']} has other code than {was['function']} where it was saved"

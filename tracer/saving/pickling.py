@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch import fx
 
 from tracer import _C, user_marks
 from tracer.guards.base import Guard
@@ -25,7 +26,21 @@ from tracer.guards.references import ObjectRef
 from tracer.guards.state import GlobalStateMatch
 from tracer.guards.tensors import MarksMatch
 from tracer.guards.unchanged import ABSENT, ClassFacts, CodeFact, Found, Unchanged, find, held
+from tracer.runtime.region_state import RegionState
+from tracer.saving.closures import (
+    compiled_graph,
+    data_of_graph,
+    is_compiled_graph,
+    is_own_closure,
+    nested_code,
+    of_own_data,
+    own_closure,
+    own_data_of,
+    place_of_closure,
+    writes_itself,
+)
 from tracer.saving.fingerprints import BUILTIN, Differs, Refused, digest, fingerprint_of, member_at, member_place, name_with_place
+from tracer.saving.graph_modules import module_from, record_of
 from tracer.sources.attributes import ClassAttrSource, TypeSource
 from tracer.sources.base import FrameValues, Source
 from tracer.sources.functions import CodeSource
@@ -33,7 +48,8 @@ from tracer.sources.reading import type_dict, type_mro
 from tracer.sources.roots import ObjectSource
 
 _COPIED = ("tracer", "shapes", "sympy", "re", "builtins", "copyreg", "collections", "types")  # packages whose values are data
-_OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
+_OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size,
+             torch._C._autograd.CreationMeta)  # fmt: skip
 _PLACES = ("torch", "torch.nn.functional", "torch._C._nn", "torch._C", "torch._C._linalg", "torch._C._special", "torch._C._fft",
            "types", "builtins", "operator")  # where to look for functions and classes with a wrong __module__  # fmt: skip
 _OPERATORS = ("aten", "prims", "prim", "quantized")  # namespaces of operators that torch itself defines
@@ -102,7 +118,7 @@ class ObjectPaths:
         for guard in guards:
             if isinstance(guard, Unchanged):
                 self._add_methods(guard)
-        self.consts = {id(code): (), **{id(const): path for const, path in _nested(code, ())}}
+        self.consts = {id(code): (), **{id(const): path for const, path in nested_code(code)}}
 
     def _add(self, source: Source) -> None:
         try:
@@ -125,23 +141,17 @@ class ObjectPaths:
                     self.paths.setdefault(id(value), ClassAttrSource(path, found.name))
 
 
-def _nested(code: types.CodeType, path: tuple[int, ...]) -> Iterator[tuple[types.CodeType, tuple[int, ...]]]:
-    for index, const in enumerate(code.co_consts):
-        if isinstance(const, types.CodeType):
-            yield const, (*path, index)
-            yield from _nested(const, (*path, index))
-
-
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
 class Pickler(pickle.Pickler):
     """Writes plain values, and references to objects of the program. Raises Refused."""
 
-    def __init__(self, file: Any, where: ObjectPaths, function: types.FunctionType) -> None:
+    def __init__(self, file: Any, where: ObjectPaths, function: types.FunctionType, state: RegionState) -> None:
         super().__init__(file, protocol=5)
         self.where = where
         self.function = function
+        self.state = state
 
     def persistent_id(self, obj: Any) -> Any:
         kind = type(obj)
@@ -153,6 +163,10 @@ class Pickler(pickle.Pickler):
             return ("itself",)
         if kind is types.ModuleType:
             return self._module(obj)
+        if kind is _C.Dispatcher:
+            return self._resume_function(obj)
+        if kind is types.FunctionType and (is_compiled_graph(obj) or is_own_closure(obj)):
+            return None  # by `reducer_override`
         if isinstance(obj, type) or kind is types.FunctionType or kind in BUILTIN:
             return self._name_or_path(obj)
         if isinstance(obj, torch._ops.OpOverload):
@@ -168,6 +182,14 @@ class Pickler(pickle.Pickler):
         if kind is ObjectRef and type(obj.get()) is types.CodeType:
             return self._code_at(obj.get())
         return None
+
+    def _resume_function(self, dispatcher: _C.Dispatcher) -> Any:
+        function: Any = dispatcher.function
+        code = function.__code__
+        namespace = self._namespace(function.__globals__)
+        if dispatcher.region is not self.state.region or code not in self.state.resume_codes or namespace is None:
+            raise Refused(f"{name_with_place(function)} is a compiled function of the program")
+        return "resume", code, function.__globals__, code in self.state.left_to_cpython, code in self.state.returning_codes
 
     def _code_at(self, code: types.CodeType) -> Any:
         path = self.where.paths.get(id(code))
@@ -234,12 +256,22 @@ class Pickler(pickle.Pickler):
                 return _guard, (type(obj), {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)})
             case types.CodeType():
                 return _code, _code_fields(obj)
+            case fx.GraphModule():
+                return module_from, record_of(obj)
+            case types.MethodType():
+                return getattr, (obj.__self__, obj.__name__)
+            case types.FunctionType() if is_compiled_graph(obj):
+                return compiled_graph, (data_of_graph(obj),)
+            case types.FunctionType():
+                return own_closure, place_of_closure(obj)
             case enum.Enum():
                 return member_at, member_place(obj)
             case torch.layout():
                 return getattr, (torch, str(obj).removeprefix("torch."))
             case torch.qscheme():
                 return getattr, (torch, repr(obj).removeprefix("torch."))
+        if writes_itself(obj):
+            return of_own_data, own_data_of(obj)
         package = type(obj).__module__.partition(".")[0]
         if package in _COPIED or isinstance(obj, _OF_TORCH):
             return NotImplemented
@@ -308,8 +340,9 @@ class Unpickler(pickle.Unpickler):
     `persistent_load` calls the method named after the kind of the reference.
     """
 
-    def __init__(self, file: Any, function: types.FunctionType, values: FrameValues) -> None:
+    def __init__(self, file: Any, function: types.FunctionType, values: FrameValues, state: RegionState) -> None:
         super().__init__(file)
+        self.state = state
         self.function = function
         self.values = values
         self._found: dict[tuple[str, str, str], Any] = {}  # names that were looked up, each once
@@ -320,6 +353,9 @@ class Unpickler(pickle.Unpickler):
 
     def _marks(self) -> Any:
         return user_marks.changes
+
+    def _resume(self, code: types.CodeType, globals_: dict[str, Any], in_cpython: bool, returns: bool) -> Any:
+        return self.state.make_resume(code, globals_, in_cpython, returns)
 
     def _itself(self) -> Any:
         return self.function
@@ -430,9 +466,9 @@ def _found(cls: type, mro: tuple[type, ...], found: tuple[Any, ...]) -> Iterator
         yield Found(name, None if after is None else ObjectRef(after), None if owner is None else ObjectRef(owner), kept)
 
 
-def dump(value: Any, where: ObjectPaths, function: types.FunctionType) -> bytes:
+def dump(value: Any, where: ObjectPaths, function: types.FunctionType, state: RegionState) -> bytes:
     file = io.BytesIO()
-    Pickler(file, where, function).dump(value)
+    Pickler(file, where, function, state).dump(value)
     return file.getvalue()
 
 
