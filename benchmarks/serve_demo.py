@@ -10,6 +10,7 @@ error, logits as those of the model called alone, no compile under load, and met
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import http.client
 import json
@@ -23,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -56,13 +57,14 @@ class Server:
         self.output = tempfile.TemporaryFile("w+")
         root = str(EXAMPLES.parents[1])
         paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        self.process = subprocess.Popen(
-            self.command,
-            stdout=self.output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,  # a key that interrupts this program interrupts it when its turn comes
-        )
+        with _interruptible():
+            self.process = subprocess.Popen(
+                self.command,
+                stdout=self.output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+                start_new_session=True,  # a key that interrupts this program interrupts it when its turn comes
+            )
         end = time.monotonic() + LONGEST_START
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -119,6 +121,17 @@ class Server:
         if status != 200:
             raise RuntimeError(f"status {status}: {answer}")
         return answer
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Processes that are started within hear SIGINT. A shell has the programs that it runs in the background ignore it, and these
+    would ignore it, too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _descendants(pid: int) -> set[int]:

@@ -67,6 +67,10 @@ class Variable:
     def count(self) -> int:
         return (self.largest - self.smallest) // self.multiple_of + 1
 
+    def may_be(self, value: int) -> bool:
+        """Whether the `conditions` hold for a value."""
+        return self.min <= value and (self.max is None or value <= self.max) and value % self.multiple_of == 0
+
     def values(self) -> range:
         return range(self.smallest, self.largest + 1, self.multiple_of)
 
@@ -81,7 +85,6 @@ class Variable:
 
 @functools.lru_cache(maxsize=1024)
 def _conditions(of: Variable) -> tuple[Any, ...]:
-    """Cached, because each miss of a sealed function needs them while a request waits."""
     found = [of.symbol >= of.min]
     if of.max is not None:
         found.append(of.symbol <= of.max)
@@ -118,8 +121,15 @@ class Domain:
 
     def own_place(self, each: Variable) -> str | None:
         """The first place whose value is this variable, if possible one of a size; None if there is none."""
-        places = [place for place, expr in self.places.items() if expr == each.symbol]
-        return min(places, key=(self.ints | self.strides).__contains__, default=None)
+        return self._own_places.get(each.symbol)
+
+    @functools.cached_property
+    def _own_places(self) -> dict[Any, str]:
+        found: dict[Any, str] = {}
+        for place in sorted(self.places, key=(self.ints | self.strides).__contains__):
+            if self.places[place].is_Symbol:
+                found.setdefault(self.places[place], place)
+        return found
 
     def is_size(self, each: Variable) -> bool:
         """Whether the variable is the size of a dim, and no stride, and not only an int of the program."""
@@ -148,12 +158,10 @@ class Domain:
         """The values of the variables for these sizes. Raises OutsideDomain, with the reason, if they lie outside."""
         point = {each.symbol: sizes[place] for each in self.variables if (place := self.own_place(each)) is not None}
         for each in self.variables:
-            for condition in each.conditions():
-                if not evaluate(condition, point):
-                    home = self.own_place(each)
-                    raise OutsideDomain(f"{home} is {point[each.symbol]}, but it was declared as {each}")
+            if not each.may_be(point[each.symbol]):
+                raise OutsideDomain(f"{self.own_place(each)} is {point[each.symbol]}, but it was declared as {each}")
         for place, expr in self.places.items():
-            if evaluate(expr, point) != sizes[place]:
+            if (point[expr] if expr.is_Symbol else evaluate(expr, point)) != sizes[place]:
                 raise OutsideDomain(
                     f"{place} is {sizes[place]}, but it was declared as {show(expr)}, which is "
                     f"{evaluate(expr, point)} for {point_text(point)}"

@@ -112,6 +112,18 @@ def test_equal_sizes_with_two_names_are_not_taken_for_one():
     assert len(tracer.region_of(g).entries()) == 1
 
 
+def test_calls_that_have_the_same_arguments_share_their_domain():
+    def f(x, y=None):
+        return x
+
+    spec = tracer.ShapeSpec("x: B, S; y: B; B in 1..64; S in 1..64")
+    small, large, both = (
+        spec.bind(f, args).domain
+        for args in ((torch.ones(2, 3), None), (torch.ones(64, 9), None), (torch.ones(2, 3), torch.ones(2)))
+    )
+    assert small is large and small != both and len(both.places) == 3
+
+
 def test_a_name_found_twice_is_one_size():
     def f(x, y):
         return x.sum(1) + y.sum(1)

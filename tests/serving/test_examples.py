@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import signal
 import subprocess
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -158,6 +160,27 @@ def test_a_server_that_does_not_start_is_told_with_what_it_printed(monkeypatch, 
             pass
 
 
+def test_a_server_ends_when_asked_though_its_parent_runs_in_the_background(monkeypatch, tmp_path):
+    program = """
+        import http.server, sys
+        try:
+            http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), http.server.SimpleHTTPRequestHandler).serve_forever()
+        except KeyboardInterrupt:
+            print("asked")
+    """
+    (tmp_path / "quick.py").write_text(textwrap.dedent(program))
+    monkeypatch.setattr(serve_demo, "EXAMPLES", tmp_path)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for programs that it runs in the background
+    try:
+        with Server("quick.py", health="/") as server:
+            pass
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    check_ended(server)
+    assert "asked" in server.told()
+
+
 def ray_server(monkeypatch, *options):
     """Patient: what Ray starts beside the replicas takes long on a busy machine."""
     for name, value in {
@@ -168,7 +191,7 @@ def ray_server(monkeypatch, *options):
         "RAY_worker_niceness": "0",
     }.items():
         monkeypatch.setenv(name, value)
-    return Server("ray_serve_classifier.py", *options, path="/", health="/-/healthz", ready="ready: 4 regions")
+    return Server("ray_serve_classifier.py", *options, path="/", health="/-/healthz", ready="ready: 3 regions")
 
 
 @pytest.mark.full

@@ -8,6 +8,7 @@ import pytest
 
 from shapes import ShapeEnv
 from shapes.domain import Domain, OutsideDomain, Variable
+from shapes.evaluation import evaluate
 from shapes.guards import Why
 from shapes.parsing import ParseError, parse_condition, parse_integer, variable
 
@@ -153,3 +154,9 @@ def test_only_an_int_may_be_negative():
 def test_an_int_has_64_bits_and_an_expression_over_sizes_may_be_one():
     domain = Domain((Variable("N"),), {"n": N, "m": 2 * N - 9}, ints=frozenset({"n", "m"}))
     assert not domain.holds({N: 2**63}) and domain.holds({N: 1}) and domain.point_of({"n": 1, "m": -7}) == {N: 1}
+
+
+def test_what_a_variable_may_be_is_what_its_conditions_say():
+    for each in (Variable("B", 2, 9), Variable("B", 0, multiple_of=3), Variable("B", -5, 5, 2), Variable("B", 1)):
+        for value in range(-8, 12):
+            assert each.may_be(value) is all(evaluate(condition, {each.symbol: value}) for condition in each.conditions())

@@ -30,6 +30,7 @@ from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 
 _STRIDED = re.compile(r"(.*?)\bstrided\b(.*)")  # B, S strided, or B, S strided R, 1
 _RANGE = re.compile(r"\s*(\w+)\s+in\s+(-?\d+)\s*\.\.\s*(-?\d+)?(?:\s+by\s+(\d+))?\s*")  # S in 8..4096 by 8
+_MOST_DOMAINS = 64  # that a spec keeps
 _MODES = re.compile(r"modes\s*=([^=].*)")  # modes = no_grad, inference_mode
 
 
@@ -73,6 +74,7 @@ class ShapeSpec:
         self.modes: tuple[str, ...] = _read_modes(modes)
         self.dims: dict[Path, dict[int, Any]] = {}
         self.strided: dict[Path, list[Any]] = {}  # what each stride is; None for any; empty if all are any
+        self._domains: dict[Any, Domain] = {}  # by places
         self._fields: dict[str, dict[str, Any]] = {}  # name -> fields of its Variable
         self._said: dict[str, str] = {}  # name -> the first clause that bounds or relates it
         relations_read: list[Any] = []
@@ -276,20 +278,28 @@ class ShapeSpec:
                 )
         found = [*(each.exprs() for each in tensors.values()), *(each.exprs() for each in ints.values())]
         places = {place: expr for exprs in found for place, expr in exprs.items()}
+        of_strides = frozenset(each.stride(dim).name for each in tensors.values() for dim in range(len(each.strides)))
+        domain = self._domain_of(places, frozenset(each.source.name for each in ints.values()), of_strides)
+        return Declared(domain, tensors, ints)
+
+    def _domain_of(self, places: dict[str, Any], ints: frozenset[str], strides: frozenset[str]) -> Domain:
+        """Kept, because each refused call of a sealed function asks for it while a request waits."""
+        key = tuple(places.items()), ints, strides
+        known = self._domains.get(key)
+        if known is not None:
+            return known
         present = {symbol for expr in places.values() for symbol in expr.free_symbols}
         variables = [each for each in self.variables.values() if each.symbol in present]
         of_sizes = {each.symbol for each in self.variables.values()}
+        of_strides = [Variable(symbol.name, min=0) for symbol in sorted(present - of_sizes, key=str)]
+        relations = tuple([relation for relation in self.relations if relation.free_symbols <= present])
         try:
-            domain = Domain(
-                (*variables, *(Variable(symbol.name, min=0) for symbol in sorted(present - of_sizes, key=str))),
-                places,
-                tuple([relation for relation in self.relations if relation.free_symbols <= present]),
-                frozenset(each.source.name for each in ints.values()),
-                frozenset(each.stride(dim).name for each in tensors.values() for dim in range(len(each.strides))),
-            )
+            domain = Domain((*variables, *of_strides), places, relations, ints, strides)
         except ValueError as error:
             raise UserError(str(error)) from None
-        return Declared(domain, tensors, ints)
+        if len(self._domains) < _MOST_DOMAINS:
+            self._domains[key] = domain
+        return domain
 
     def _strides_of(self, path: Path, value: torch.Tensor) -> tuple[Any, ...]:
         """What each stride of a tensor is; a variable of its own, with a name that no size has, where that was not said."""

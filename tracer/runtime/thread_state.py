@@ -50,7 +50,8 @@ class ThreadState:
         before = read_state()
         same = torch.is_inference_mode_enabled() == self.inference
         with contextlib.nullcontext() if same else torch.inference_mode(self.inference):
-            write_state(self.settings)
+            if not same or before != self.settings:  # a refused call mostly asks on its own thread; inference mode sets more
+                write_state(self.settings)
             try:
                 yield
             finally:
