@@ -52,8 +52,8 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
     in_place_of_graph = not target.state.compiler_fn.is_built_in and writes_itself(compiled_graph(entry))
     if guarded.graph is not None and not in_place_of_graph and not target.state.compiler_fn.is_built_in:
         raise Refused(
-            f"what the backend {target.state.compiler_fn.name!r} makes of a graph is not known, only what the tracer's own make, and "
-            "what writes itself (serialize_compile_artifacts)"
+            f"what the backend {target.state.compiler_fn.name!r} makes of a graph is not known, only what the tracer's own make, "
+            "and what writes itself (serialize_compile_artifacts)"
         )
     manager, function = guarded.manager, target.function
     if not manager.valid:
