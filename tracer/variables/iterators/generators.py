@@ -35,6 +35,7 @@ class GeneratorVariable(IteratorVariable):
         self.running = False
         self.handled: VariableTracker | None = None  # the exception that its body is handling while it is suspended
         self.rebuilt = False  # whether the output code reconstructs it in its present state
+        self.on_trial = frame.trace.output.on_trial is not None  # made by code that runs on trial only, which may change it
 
     def describe(self) -> str:
         return f"GeneratorVariable({self.frame.code.co_qualname})"
@@ -50,6 +51,7 @@ class GeneratorVariable(IteratorVariable):
             if thrown is not None:
                 raise thrown
             return None, NONE
+        self._refuse_on_trial(tx)
         if self.running:
             tx.raise_error(ValueError, "generator already executing")
         frame = self.frame
@@ -84,6 +86,11 @@ class GeneratorVariable(IteratorVariable):
             return value, NONE
         self.finished = True
         return None, value
+
+    def _refuse_on_trial(self, tx: Tracer) -> None:
+        """Breaks the graph where code that runs on trial is about to change the generator."""
+        if not self.on_trial:
+            tx.output.refuse_on_trial()
 
     # -- throw and close -----------------------------------------------------------------------------------------
 
@@ -160,18 +167,27 @@ class GeneratorVariable(IteratorVariable):
         a copy of it is closed on trial."""
         if not self.started or self.finished or self.rebuilt or not _is_in_block(self.frame):
             return True
-        double = GeneratorVariable(self.frame.double())
-        double.started = True
         tx = self.frame.parent
         assert tx is not None
         try:
             with tx.trace.trial(_CLOSING):
-                double.close(tx)
+                self._double().close(tx)
         except (ObservedException, Unsupported, RecursionError):
             return False
         return True
 
+    def _double(self) -> GeneratorVariable:
+        """A copy of the generator, and of those that it delegates to."""
+        double = GeneratorVariable(self.frame.double())
+        double.started, double.finished = self.started, self.finished
+        delegate = self._delegate()
+        if isinstance(delegate, GeneratorVariable):
+            double.frame.stack[-1] = delegate._double()
+        return double
+
     def close(self, tx: Tracer) -> VariableTracker:
+        if not self.finished:
+            self._refuse_on_trial(tx)
         if not self.started or self.finished:
             self.finished = True
             return NONE
@@ -221,9 +237,12 @@ def stopped_error(tx: Tracer, cause: VariableTracker) -> VariableTracker:
 
 
 def _is_in_block(frame: Frame) -> bool:
-    """Whether a frame is suspended in a try or with block. Since Python 3.12 a handler for StopIteration is around each body."""
-    handler = frame.inst.handler
-    return handler is not None and frame.program.instructions[handler.target].opname != "CALL_INTRINSIC_1"
+    """Whether a frame is suspended in a try or with block. Since Python 3.12 a handler for StopIteration is around each body, and one
+    for what is thrown into it around each `yield from`."""
+    handler, instructions = frame.inst.handler, frame.program.instructions
+    if handler is not None and instructions[handler.target].opname == "CLEANUP_THROW":
+        handler = instructions[handler.target].handler
+    return handler is not None and instructions[handler.target].opname != "CALL_INTRINSIC_1"
 
 
 def _throw(
