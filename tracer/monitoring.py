@@ -1,8 +1,8 @@
 """Tells coverage tools which lines a trace has captured: they run in a graph from then on, without events of CPython's.
 
-Python 3.12 brings `sys.monitoring`. A tool there that holds COVERAGE_ID asks which lines have run, and not when: it is told of those of
-each trace, once. One that holds DEBUGGER_ID sees the program as it was written (csrc/compat.h, `thread_is_debugged`). A profiler
-sees what runs.
+Python 3.12 brings `sys.monitoring`. A tool there that holds COVERAGE_ID asks which lines have run, and not when: it is told of
+those of each trace, once. One that holds DEBUGGER_ID sees the program as it was written (csrc/compat.h, `thread_is_debugged`). A
+profiler sees what runs.
 """
 
 from __future__ import annotations

@@ -140,9 +140,7 @@ def whole(x, flag):
         x = helped(x)
     else:
         x = x - 1
-    items = [
-        item + 1 for item in numbers(x)
-    ]
+    items = [item + 1 for item in numbers(x)]
     return sum(items) + (
         x
     )  # fmt: skip

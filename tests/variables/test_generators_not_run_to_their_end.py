@@ -327,7 +327,9 @@ def another_run_to_its_end(x):
             pass
 
 
-@pytest.mark.parametrize("generator", [passed_on, passed_on_in_a_try_block, passed_on_twice_in_a_with_block, another_run_to_its_end])
+@pytest.mark.parametrize(
+    "generator", [passed_on, passed_on_in_a_try_block, passed_on_twice_in_a_with_block, another_run_to_its_end]
+)
 def test_what_closing_would_do_is_not_done_to_the_generators_that_a_generator_uses(generator):
     def f(x):
         items = []
