@@ -52,10 +52,6 @@ try_entry(Entry *entry, CallSite *site)
 static CheckResult
 search_among(PyObject *entries, const Py_ssize_t *indices, Py_ssize_t count, CallSite *site, Entry **found)
 {
-    if (count == 1) {
-        *found = (Entry *)PyTuple_GET_ITEM(entries, indices[0]);
-        return try_entry(*found, site);
-    }
     Candidate few[FEW_CANDIDATES], *candidates = few;
     if (count > FEW_CANDIDATES) {
         candidates = PyMem_New(Candidate, count);
@@ -86,6 +82,11 @@ search_decided(Bucket *bucket, PyObject *entries, CallSite *site, Entry **found)
     }
     Py_ssize_t count;
     const Py_ssize_t *indices = decision_candidates(decision, site->slots, site->check_count, &count);
+    if (count == 1) { /* the tuple of entries is held by the site */
+        *found = (Entry *)PyTuple_GET_ITEM(entries, indices[0]);
+        Py_DECREF(decision);
+        return try_entry(*found, site);
+    }
     CheckResult result = search_among(entries, indices, count, site, found);
     Py_DECREF(decision);
     return result;

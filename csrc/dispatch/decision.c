@@ -6,14 +6,17 @@
 
 #include "guards/feature.h"
 
-typedef struct {
-    Py_ssize_t feature; /* -1: a leaf */
-    Py_ssize_t count;   /* of starts; of entries at a leaf */
-    int64_t *starts;    /* ascending; the first is the least number there is */
-    Py_ssize_t *items;  /* the child for each start; at a leaf, the entries */
-    Py_ssize_t *near;   /* the child for each number from the second start to the last; NULL where these lie far apart */
-    Py_ssize_t absent;  /* the child where the feature cannot be had */
-    Py_ssize_t unknown;
+typedef struct Node {
+    const Feature *feature;       /* NULL: a leaf */
+    Py_ssize_t count;             /* of entries, or of starts */
+    Py_ssize_t *entries;          /* of a leaf: their indices */
+    int64_t *starts;              /* ascending; the first is the least number there is */
+    const struct Node **children; /* for each start */
+    const struct Node **near;     /* for each number from the second start to the last; NULL where these lie far apart */
+    uint64_t near_first;          /* the second start, modulo 2**64 */
+    uint64_t near_count;          /* 0 without a table */
+    const struct Node *absent;    /* where the feature cannot be had */
+    const struct Node *unknown;
 } Node;
 
 typedef struct {
@@ -65,19 +68,11 @@ start_before(const Node *node, int64_t word)
     return (Py_ssize_t)low;
 }
 
-static Py_ssize_t
+static const Node *
 child_for(const Node *node, int64_t word)
 {
-    if (node->near == NULL) {
-        return node->items[start_before(node, word)];
-    }
-    if (word < node->starts[1]) {
-        return node->items[0];
-    }
-    if (word >= node->starts[node->count - 1]) {
-        return node->items[node->count - 1];
-    }
-    return node->near[word - node->starts[1]];
+    uint64_t place = (uint64_t)word - node->near_first;
+    return place < node->near_count ? node->near[place] : node->children[start_before(node, word)];
 }
 
 PyObject *
@@ -91,18 +86,18 @@ decision_candidates(PyObject *decision, PyObject *const *slots, Py_ssize_t slot_
 {
     const Decision *self = (Decision *)decision;
     const Node *node = &self->nodes[self->node_count - 1];
-    while (node->feature >= 0) {
+    while (node->feature != NULL) {
         int64_t word;
-        ReadResult found = read_feature(self, &self->features.features[node->feature], slots, slot_count, &word);
+        ReadResult found = read_feature(self, node->feature, slots, slot_count, &word);
         if (found == READ_FOUND) {
-            node = &self->nodes[child_for(node, word)];
+            node = child_for(node, word);
             continue;
         }
         PyErr_Clear(); /* a read that fails may have raised */
-        node = &self->nodes[found == READ_ABSENT ? node->absent : node->unknown];
+        node = found == READ_ABSENT ? node->absent : node->unknown;
     }
     *count = node->count;
-    return node->items;
+    return node->entries;
 }
 
 /* ---- parsing ---- */
@@ -116,28 +111,59 @@ bad_plan(const char *what, Py_ssize_t index)
     return -1;
 }
 
-static int
-parse_indices(PyObject *tuple, Py_ssize_t *items, Py_ssize_t limit)
+/* Ints below a limit; NULL, perhaps with an exception, if they are no such. */
+static Py_ssize_t *
+parse_indices(PyObject *tuple, Py_ssize_t limit)
 {
+    Py_ssize_t *indices = PyMem_New(Py_ssize_t, PyTuple_GET_SIZE(tuple) + 1);
+    if (indices == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
-        items[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(tuple, i));
-        if (items[i] < 0 || items[i] >= limit) {
-            return -1;
+        indices[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(tuple, i));
+        if (indices[i] < 0 || indices[i] >= limit) {
+            PyMem_Free(indices);
+            return NULL;
         }
     }
-    return 0;
+    return indices;
 }
 
-static int
-parse_starts(PyObject *tuple, int64_t *starts)
+static const Node **
+parse_children(const Decision *self, PyObject *tuple, Py_ssize_t limit)
 {
+    Py_ssize_t *indices = parse_indices(tuple, limit);
+    if (indices == NULL) {
+        return NULL;
+    }
+    const Node **children = PyMem_New(const Node *, PyTuple_GET_SIZE(tuple) + 1);
+    if (children == NULL) {
+        PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; children != NULL && i < PyTuple_GET_SIZE(tuple); i++) {
+        children[i] = &self->nodes[indices[i]];
+    }
+    PyMem_Free(indices);
+    return children;
+}
+
+static int64_t *
+parse_starts(PyObject *tuple)
+{
+    int64_t *starts = PyMem_New(int64_t, PyTuple_GET_SIZE(tuple) + 1);
+    if (starts == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
         starts[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
         if (PyErr_Occurred() || (i == 0 ? starts[0] != INT64_MIN : starts[i] <= starts[i - 1])) {
-            return -1;
+            PyMem_Free(starts);
+            return NULL;
         }
     }
-    return 0;
+    return starts;
 }
 
 /* A table in place of a search, where it is not much larger than the node. */
@@ -147,50 +173,48 @@ fill_near(Node *node)
     if (node->count < 3) {
         return 0;
     }
-    uint64_t numbers = (uint64_t)node->starts[node->count - 1] - (uint64_t)node->starts[1];
+    uint64_t first = (uint64_t)node->starts[1], numbers = (uint64_t)node->starts[node->count - 1] - first;
     if (numbers > (uint64_t)(MOST_NUMBERS_PER_START * node->count)) {
         return 0;
     }
-    node->near = PyMem_New(Py_ssize_t, numbers);
+    node->near = PyMem_New(const Node *, numbers);
     if (node->near == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     for (uint64_t i = 0; i < numbers; i++) {
-        node->near[i] = node->items[start_before(node, node->starts[1] + (int64_t)i)];
+        node->near[i] = node->children[start_before(node, (int64_t)(first + i))];
     }
+    node->near_first = first;
+    node->near_count = numbers;
     return 0;
 }
 
-/* (feature, starts, items, absent, unknown). Children stand before their parents. */
+/* (feature, starts, children, absent, unknown), or (-1, (), entries, -1, -1). Children stand before their parents. */
 static int
 parse_node(Decision *self, PyObject *item)
 {
-    Py_ssize_t index = self->node_count;
+    Py_ssize_t index = self->node_count++;
     Node *node = &self->nodes[index];
     PyObject *starts, *items;
+    Py_ssize_t feature, absent, unknown;
     if (!PyTuple_Check(item)
-        || !PyArg_ParseTuple(item, "nO!O!nn", &node->feature, &PyTuple_Type, &starts, &PyTuple_Type, &items, &node->absent,
-                             &node->unknown)) {
+        || !PyArg_ParseTuple(item, "nO!O!nn", &feature, &PyTuple_Type, &starts, &PyTuple_Type, &items, &absent, &unknown)) {
         return bad_plan("node", index);
     }
-    int leaf = node->feature < 0;
     node->count = PyTuple_GET_SIZE(items);
-    node->items = PyMem_New(Py_ssize_t, node->count + 1);
-    node->starts = PyMem_New(int64_t, PyTuple_GET_SIZE(starts) + 1);
-    self->node_count++;
-    if (node->items == NULL || node->starts == NULL) {
-        PyErr_NoMemory();
-        return -1;
+    if (feature < 0) {
+        node->entries = parse_indices(items, PyTuple_GET_SIZE(self->entries));
+        return node->entries == NULL ? bad_plan("leaf", index) : 0;
     }
-    if (leaf) {
-        return parse_indices(items, node->items, PyTuple_GET_SIZE(self->entries)) < 0 ? bad_plan("leaf", index) : 0;
-    }
-    if (node->feature >= self->features.count || node->count == 0 || PyTuple_GET_SIZE(starts) != node->count
-        || node->absent < 0 || node->absent >= index || node->unknown < 0 || node->unknown >= index
-        || parse_starts(starts, node->starts) < 0 || parse_indices(items, node->items, index) < 0) {
+    if (feature >= self->features.count || node->count == 0 || PyTuple_GET_SIZE(starts) != node->count || absent < 0
+        || absent >= index || unknown < 0 || unknown >= index || (node->starts = parse_starts(starts)) == NULL
+        || (node->children = parse_children(self, items, index)) == NULL) {
         return bad_plan("node", index);
     }
+    node->feature = &self->features.features[feature];
+    node->absent = &self->nodes[absent];
+    node->unknown = &self->nodes[unknown];
     return fill_near(node);
 }
 
@@ -250,8 +274,9 @@ decision_dealloc(Decision *self)
 {
     PyObject_GC_UnTrack(self);
     for (Py_ssize_t i = 0; i < self->node_count; i++) {
+        PyMem_Free(self->nodes[i].entries);
         PyMem_Free(self->nodes[i].starts);
-        PyMem_Free(self->nodes[i].items);
+        PyMem_Free(self->nodes[i].children);
         PyMem_Free(self->nodes[i].near);
     }
     PyMem_Free(self->nodes);

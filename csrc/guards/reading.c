@@ -362,8 +362,12 @@ read_value(const Step *steps, Py_ssize_t index, PyObject *const *roots, Py_ssize
 {
     const Step *step = &steps[index];
     PyObject *base = NULL;
-    if (step->kind == STEP_ROOT && (step->number >= root_count || roots[step->number] == NULL)) {
-        return READ_UNKNOWN;
+    if (step->kind == STEP_ROOT) {
+        if (step->number >= root_count || roots[step->number] == NULL) {
+            return READ_UNKNOWN;
+        }
+        *value = roots[step->number];
+        return READ_FOUND;
     }
     if (step->kind == STEP_ARGUMENT && step->slot >= root_count) {
         return READ_UNKNOWN;
