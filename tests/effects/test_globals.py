@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tests.soundness.watching import Watched
-from tests.support import captured
+from tests.support import captured, check_made
 
 COMES = 0
 
@@ -65,3 +65,21 @@ def test_a_builtin_is_found_behind_a_deleted_global():
         return x + first + len(x)  # noqa: F821
 
     captured(fn, torch.ones(2))
+
+
+def test_a_dict_that_is_the_globals_of_code_changes_with_them():
+    """Names that a function stores are items of the dict, and the other way round."""
+
+    def made():
+        namespace = {}
+        exec("X = 1\ndef store():\n    global X\n    X = 2\ndef read():\n    return X", namespace)
+        return (namespace, torch.ones(2)), {}
+
+    def fn(namespace, x):
+        y = x * 2
+        namespace["store"]()
+        stored = namespace["X"]
+        namespace["X"] = 7
+        return y, stored, namespace["read"]()
+
+    assert check_made(fn, made).result[1:] == (2, 7)
