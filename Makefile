@@ -80,12 +80,12 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[docs]"
 	$(BIN)/python -m mkdocs build --quiet --strict
 
-# build/dist: an sdist and a wheel. Each is installed in a fresh environment, and a program runs there (the sdist compiles once more).
+# build/dist: an sdist, and the wheel that is built from it: in this tree, build/lib would add files that are gone from the sources. Each is
+# installed in a fresh environment, and a program runs there (the sdist compiles once more).
 dist: build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dist]"
 	rm -rf build/dist
-	$(BIN)/python -m build --no-isolation --outdir build/dist --sdist
-	$(BIN)/python -m build --no-isolation --outdir build/dist --wheel
+	$(BIN)/python -m build --no-isolation --outdir build/dist
 	$(BIN)/python -m tools.try_distribution build/dist
 
 # Leaves the environment and its torch; `rm -rf .venv` is what starts from nothing.

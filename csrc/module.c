@@ -40,7 +40,7 @@ static PyMethodDef module_methods[] = {
     {"is_failure", py_is_failure, METH_O,
      "is_failure(error) -> whether the program's own code is to raise this in place of a graph. Not so what ends the "
      "program,\n"
-     "or a recomputation of torch.utils.checkpoint"},
+     "or a recomputation of torch.utils.checkpoint, nor a TracerError"},
     {"hook_count", py_hook_count, METH_NOARGS, "hook_count() -> how many threads have an active region"},
     {NULL},
 };

@@ -35,6 +35,7 @@ from tracer.logs import set_logs
 from tracer.metrics import add_callback, counters
 
 if TYPE_CHECKING:
+    from tracer.api.comparing import compare_with_eager
     from tracer.drop_in.installing import install, uninstall
     from tracer.report.exporters.opentelemetry import report_to_opentelemetry
     from tracer.report.exporters.prometheus import report_to_prometheus
@@ -62,6 +63,7 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "ShapeSpec": "tracer.runtime.shape_spec",
     "Variant": "tracer.serving.variants",
     "compact": "tracer.serving.pinning",
+    "compare_with_eager": "tracer.api.comparing",
     "contract": "tracer.serving.contract",
     "install": "tracer.drop_in.installing",
     "uninstall": "tracer.drop_in.installing",
@@ -97,6 +99,7 @@ __all__ = [
     "allow_in_graph",
     "assume_constant_result",
     "compact",
+    "compare_with_eager",
     "compile",
     "compile_module",
     "config",

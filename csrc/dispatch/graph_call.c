@@ -81,6 +81,18 @@ call_graph(const GraphCall *self, PyObject **inputs)
     return results;
 }
 
+static int
+is_of_class(PyObject *error, const char *module_name, const char *name)
+{
+    PyObject *module = PyImport_ImportModule(module_name);
+    PyObject *cls = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+    int matches = cls != NULL && PyErr_GivenExceptionMatches(error, cls);
+    PyErr_Clear();
+    Py_XDECREF(cls);
+    Py_XDECREF(module);
+    return matches;
+}
+
 /* As py_is_failure() says, of an exception or its class; no exception is set. */
 static int
 is_failure(PyObject *error)
@@ -88,13 +100,8 @@ is_failure(PyObject *error)
     if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) {
         return 0;
     }
-    PyObject *module = PyImport_ImportModule("torch.utils.checkpoint");
-    PyObject *stop = module == NULL ? NULL : PyObject_GetAttrString(module, "_StopRecomputationError");
-    int fails = stop == NULL || !PyErr_GivenExceptionMatches(error, stop);
-    PyErr_Clear();
-    Py_XDECREF(stop);
-    Py_XDECREF(module);
-    return fails;
+    return !is_of_class(error, "torch.utils.checkpoint", "_StopRecomputationError")
+           && !is_of_class(error, "tracer.errors", "TracerError");
 }
 
 PyObject *

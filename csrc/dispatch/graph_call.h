@@ -28,7 +28,8 @@ void graph_call_free(GraphCall *self);
 Outcome graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site);
 
 /* Python: is_failure(error): whether the program's own code is to raise this in place of the graph. Not so what ends the program
- * (KeyboardInterrupt, SystemExit), nor what a hook of torch.utils.checkpoint ends a recomputation with. */
+ * (KeyboardInterrupt, SystemExit), nor what a hook of torch.utils.checkpoint ends a recomputation with, nor errors of the tracer's own,
+ * which say something of the graph. */
 PyObject *py_is_failure(PyObject *module, PyObject *error);
 
 /* Calls the graph with site->inputs; its first result, or NULL with an exception. `globals` are those of the original code. */

@@ -12,7 +12,7 @@ import torch
 from torch.utils import checkpoint
 
 import tracer
-from tracer import _C
+from tracer import _C, exc
 
 
 class Holder:
@@ -97,9 +97,11 @@ def test_an_error_of_the_graph_is_raised_at_the_line_of_the_program():
         assert [entry.name for entry in raised.traceback].count("f") == 1
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), checkpoint._StopRecomputationError()])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(), checkpoint._StopRecomputationError(), exc.BackendCompilerFailed("mine", "wrong")]
+)
 @pytest.mark.parametrize("plain", [True, False], ids=["no frame between", "output code"])
-def test_what_ends_the_program_or_a_recomputation_goes_on(error, plain):
+def test_what_ends_the_program_or_a_recomputation_or_says_something_of_the_graph_goes_on(error, plain):
     runs = []
 
     def program(x):
