@@ -1,6 +1,6 @@
 # Each target does its own set-up: an environment in this tree, torch, the extension. A second call finds it done. The environment is
 # .venv; for another torch, as in `make test TORCH=2.14.1`, it is one of its own (.venv-3.11-torch2.14), and so for another Python
-# (`TRACER_TRY_PYTHON=1 make test PYTHON=python3.12`).
+# (`make test PYTHON=python3.12`).
 
 TORCH ?= 2.13.0
 PYTHON ?= $(shell command -v python3.11 || command -v python3)

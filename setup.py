@@ -43,7 +43,8 @@ def check_python() -> None:
         fail(f"this is {found}; frames are known of CPython {names} only.", "Use one of these to build and run it.")
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
     if not header.exists():
-        fail(f"{header} is missing.", "Install the headers of this Python (on Debian and Ubuntu: python3.11-dev).")
+        package = f"python{sys.version_info[0]}.{sys.version_info[1]}-dev"
+        fail(f"{header} is missing.", f"Install the headers of this Python (on Debian and Ubuntu: {package}).")
 
 
 def torch_paths() -> tuple[list[str], list[str], int]:

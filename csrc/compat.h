@@ -27,6 +27,7 @@
 #define Py_BUILD_CORE
 #include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
+#include <internal/pycore_interp.h>
 #undef Py_BUILD_CORE
 #pragma GCC diagnostic pop
 
@@ -138,6 +139,18 @@ static inline int
 thread_in_trace_function(PyThreadState *thread)
 {
     return thread->tracing != 0;
+}
+
+/* Whether a debugger uses sys.monitoring (3.12): frames run as they were written then, so that breakpoints are met. */
+static inline int
+thread_is_debugged(PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return thread->interp->monitoring_tool_names[PY_MONITORING_DEBUGGER_ID] != NULL;
+#else
+    (void)thread;
+    return 0;
+#endif
 }
 
 /* 3.12 renames these. */

@@ -20,8 +20,8 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("
 # The house, from the ground up. A room knows the rooms on the floors below it, and none beside or above it. A room is a package
 # of `tracer`, or a module at its top.
 GROUND = (
-    "compat_torch config discovery errors exc forwarding graph_breaks inside locations logs metrics platform_check user_marks "
-    "whole_files"
+    "compat_torch config discovery errors exc forwarding graph_breaks inside locations logs metrics monitoring platform_check "
+    "user_marks whole_files"
 )
 FLOORS = (
     GROUND,

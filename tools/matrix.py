@@ -1,12 +1,15 @@
 """The test suite on each Python and torch that is set up here (`make matrix`): leaves tests/results/matrix.md.
 
+    python -m tools.matrix [COMBINATION ...] [--folders FOLDER ...]
+
 A combination is set up by `make build PYTHON=... TORCH=...`. Folders of tests run one after the other; what has run is kept in
-build/matrix/, so that a run which was cut off goes on. `rm -r build/matrix` starts anew.
+build/matrix/, so that a run which was cut off goes on. `rm -r build/matrix` starts anew. `3.12` or `3.12-2.13.0` runs these
+combinations only, `--folders tests/api` these folders only; the page says what has not run.
 """
 
 from __future__ import annotations
 
-import os
+import argparse
 import re
 import subprocess
 from collections import Counter
@@ -46,18 +49,18 @@ def log_of(python: str, torch: str, folder: str) -> Path:
     return KEPT / f"{python}-{torch}" / (re.sub(r"\W+", "-", folder).strip("-") + ".txt")
 
 
-def run(python: str, torch: str) -> None:
-    """Runs the folders that have not run yet."""
+def run(python: str, torch: str, chosen: list[str]) -> None:
+    """Runs those of these folders that have not run yet."""
     found = environment(python, torch) / "bin/python"
     subprocess.run(["make", "--quiet", "build", f"PYTHON={found}", f"TORCH={torch}"], cwd=ROOT, check=True)
-    for folder in folders():
+    for folder in chosen:
         log = log_of(python, torch, folder)
         if log.exists():
             continue
         log.parent.mkdir(parents=True, exist_ok=True)
         files = sorted(str(path) for path in ROOT.glob(folder)) if "*" in folder else [folder]
         command = [str(found), "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", *files]
-        ran = subprocess.run(command, cwd=ROOT, env={**os.environ, "TRACER_TRY_PYTHON": "1"}, capture_output=True, text=True)
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         log.write_text(ran.stdout + ran.stderr)
         print(f"{python} {torch} {folder}: {ran.stdout.splitlines()[-1:]}", flush=True)
 
@@ -70,9 +73,13 @@ def outcome_of(python: str, torch: str) -> Outcome:
             outcome.missing.append(folder)
             continue
         text = log.read_text()
-        for count, kind in _COUNT.findall(text.splitlines()[-1]):
+        counts = _COUNT.findall(next(reversed(text.splitlines()), ""))
+        for count, kind in counts:
             outcome.counts[kind.rstrip("s") if kind == "errors" else kind] += int(count)
         outcome.wrong += _WRONG.findall(text)
+        if not counts:  # the process ended before pytest did
+            outcome.counts["error"] += 1
+            outcome.wrong.append(f"{folder} (it did not come to its end)")
     return outcome
 
 
@@ -101,9 +108,14 @@ def page() -> str:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser("tools.matrix")
+    parser.add_argument("combinations", nargs="*", metavar="COMBINATION")
+    parser.add_argument("--folders", nargs="+", choices=folders(), default=folders(), metavar="FOLDER")
+    options = parser.parse_args()
     for python, torch in COMBINATIONS:
-        if (environment(python, torch) / ".built").exists():
-            run(python, torch)
+        named = not options.combinations or {python, f"{python}-{torch}"} & set(options.combinations)
+        if named and (environment(python, torch) / ".built").exists():
+            run(python, torch, options.folders)
     PAGE.write_text(page())
 
 

@@ -1,5 +1,5 @@
 /* A call of a decorated function, from the argument vector on:
- *   - in stance "disabled", or where the code is a generator's or the like, CPython runs the function;
+ *   - in stance "disabled", under a debugger, or where the code is a generator's or the like, CPython runs the function;
  *   - where calls of this code are nested deeper on this thread than the resume limit allows, CPython runs it too, and its
  *     callees are offered to the region;
  *   - else the arguments are bound to the slots of the function, and the region's entries for its code are searched;
@@ -133,7 +133,7 @@ dispatch(Dispatcher *self, PyObject *const *arguments, size_t nargsf, PyObject *
     if (context == NULL || c_stack_check() < 0) {
         return NULL;
     }
-    if (context->stance == STANCE_DISABLED || !code_can_be_cached((PyCodeObject *)self->function->func_code)) {
+    if (thread_context_is_disabled(context) || !code_can_be_cached((PyCodeObject *)self->function->func_code)) {
         return PyObject_Vectorcall((PyObject *)self->function, arguments, nargsf, keywords);
     }
     if (self->resume_limit > 0) {

@@ -93,7 +93,7 @@ hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
         return evaluate_below(thread, frame, throwflag);
     }
     PyCodeObject *code = frame_code(frame);
-    if (throwflag || context->stance == STANCE_DISABLED || !code_can_be_cached(code) || !frame_can_be_left(code)
+    if (throwflag || thread_context_is_disabled(context) || !code_can_be_cached(code) || !frame_can_be_left(code)
         || frame_locals_mapping(frame) != NULL || !frame_is_new(frame) || thread_in_trace_function(thread)) {
         return evaluate_below(thread, frame, throwflag);
     }

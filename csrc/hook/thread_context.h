@@ -49,6 +49,13 @@ thread_context_get(void)
 /* The context of `thread`, which is the current one; NULL, without an exception, when it has none yet. */
 ThreadContext *thread_context_peek(PyThreadState *thread);
 
+/* Whether CPython is to run everything on this thread, as it was written. */
+static inline int
+thread_context_is_disabled(const ThreadContext *context)
+{
+    return context->stance == STANCE_DISABLED || thread_is_debugged(context->thread);
+}
+
 /* Makes `region` active (steals the reference; NULL: none) and gives back the one before, now the caller's.
  * The frame hook is installed while any thread has an active region. */
 Region *thread_context_exchange(ThreadContext *context, Region *region);

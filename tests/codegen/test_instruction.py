@@ -183,13 +183,12 @@ class Base:
 
 
 class Derived(Base):
-    @property
-    def field(self):
+    def more(self):
         return super().field + 1
 
 
 def of_the_base(x):
-    return x + Derived().field
+    return x + Derived().more()
 
 
 PROGRAMS = {

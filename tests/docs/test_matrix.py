@@ -27,6 +27,17 @@ def test_the_page_counts_what_ran_and_names_what_failed_and_what_has_not_run(tmp
     assert page.endswith("- 3.12 with 2.13.0 has not run: tests/test_*.py\n")
 
 
+def test_a_process_that_does_not_come_to_its_end_counts_as_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "KEPT", tmp_path)
+    for folder, log in (("tests/api", LOG), ("tests/csrc", ".....Fatal Python error: Segmentation fault\n"), ("tests/docs", "")):
+        path = matrix.log_of("3.12", "2.13.0", folder)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(log)
+    page = matrix.page()
+    assert "| 3.12 | 2.13.0 | 30 | 4 | 2 |\n" in page
+    assert page.count("(it did not come to its end)") == 2 and "`tests/csrc (it did" in page
+
+
 def test_every_file_of_tests_is_in_a_folder_that_is_run():
     folders = [matrix.ROOT / folder for folder in matrix.folders()]
     for path in (matrix.ROOT / "tests").rglob("test_*.py"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+import tracer
 from tests.soundness.watching import Watched
 from tests.support import captured
 
@@ -65,3 +66,23 @@ def test_a_builtin_is_found_behind_a_deleted_global():
         return x + first + len(x)  # noqa: F821
 
     captured(fn, torch.ones(2))
+
+
+def test_a_dict_that_is_the_globals_of_code_changes_with_them():
+    """Names that a function stores are items of the dict, and the other way round."""
+
+    def made():
+        namespace = {}
+        exec("X = 1\ndef store():\n    global X\n    X = 2\ndef read():\n    return X", namespace)
+        return namespace
+
+    def fn(namespace, x):
+        y = x * 2
+        namespace["store"]()
+        stored = namespace["X"]
+        namespace["X"] = 7
+        return y, stored, namespace["read"]()
+
+    compiled = tracer.compile(fn)
+    for _ in range(2):
+        assert compiled(made(), torch.ones(2))[1:] == (2, 7)

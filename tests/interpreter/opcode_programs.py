@@ -364,3 +364,17 @@ def matches_a_class(x):
     match Pair(x, 2):
         case Pair(left, right=2):
             return left + 1
+
+
+#: The syntax of Python 3.12, as text for older versions.
+GENERIC = """
+def makes_a_generic_class_in_a_class(x):
+    class Made:
+        class Inner[T](Pair):
+            pass
+
+    return Made.Inner(x, 2).left + 1
+"""
+if "LOAD_FROM_DICT_OR_GLOBALS" in opcode.opmap:
+    exec(GENERIC)
+    reaches("LOAD_FROM_DICT_OR_GLOBALS")(locals()["makes_a_generic_class_in_a_class"])

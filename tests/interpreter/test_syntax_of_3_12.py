@@ -270,3 +270,16 @@ def test_forms_of_one_parameter_are_one_object_where_typing_keeps_them():
             """),
         X,
     )
+
+
+def test_an_alias_outlives_the_class_whose_names_it_reads():
+    fn = program("""
+        class Made:
+            T = int
+            type Alias = T
+            def method[U: T](self): ...
+
+        return x * 2, Made.Alias, Made.method.__type_params__[0]
+        """)
+    _, alias, parameter = tracer.compile(fn)(X)
+    assert alias.__value__ is int and parameter.__bound__ is int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
+import pytest
 import torch
 
 import tracer
@@ -319,3 +320,48 @@ def test_an_inner_context_is_left_though_the_graph_breaks_on_the_way_out():
     log = []
     assert torch.equal(tracer.compile(f)(X, log), X + 4)
     assert log == ["out"]
+
+
+def one_by_one(x):
+    for number in range(3):
+        yield x * number
+
+
+def passed_on(x):
+    yield from one_by_one(x)
+
+
+def passed_on_in_a_try_block(x):
+    try:
+        yield from one_by_one(x)
+    except KeyError:
+        yield x
+
+
+def passed_on_twice_in_a_with_block(x):
+    with torch.no_grad():
+        yield from passed_on_in_a_try_block(x)
+
+
+def another_run_to_its_end(x):
+    others = one_by_one(x)
+    try:
+        for _ in range(3):
+            yield next(others)
+    finally:
+        for _ in others:
+            pass
+
+
+@pytest.mark.parametrize(
+    "generator", [passed_on, passed_on_in_a_try_block, passed_on_twice_in_a_with_block, another_run_to_its_end]
+)
+def test_what_closing_would_do_is_not_done_to_the_generators_that_a_generator_uses(generator):
+    def f(x):
+        items = []
+        for item in generator(x + 1):
+            tracer.graph_break()
+            items.append(item)
+        return items
+
+    assert len(check(f, X).result) == 3

@@ -192,10 +192,11 @@ def _with_prototype(
     except Exception as error:
         refuse(f"A class statement that fails ({error})")
     if isinstance(namespace_cell, NamespaceCell):
-        namespace_cell.is_of_class = True
         namespace["__classdictcell__"] = namespace_cell  # type.__new__ fills it, and takes the name away
     tx.trace.findings.made[id(cls)] = cls
     made = tx.trace.builder.remember(cls, MadeClassVariable(cls, metaclass, bases, namespace, make))
+    if isinstance(namespace_cell, NamespaceCell):
+        namespace_cell.made = made
     if isinstance(cell, CellVariable):
         cell.write(tx, made)
     return made

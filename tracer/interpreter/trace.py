@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tracer import config, user_marks, variables
+from tracer import config, monitoring, user_marks, variables
 from tracer.discovery import import_modules
 from tracer.effects.log import Effects
 from tracer.effects.torch_state import TorchState
@@ -79,6 +79,7 @@ class Trace:
         self.builder = VariableBuilder(self)
         self.break_at = break_at
         self.steps = 0
+        self.lines = monitoring.begin()  # those that frames of the program come to
         self.frame: InstructionTranslator | None = None  # the innermost one
         self.handled_at_entry = sys.exception()
         self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()

@@ -178,6 +178,7 @@ class InstructionTranslator:
         instructions = self.program.instructions
         break_at, next_step = trace.break_at, trace.next_step
         log_steps = logs.is_on("trace")
+        lines = None if self.is_polyfill else trace.lines
         if thrown is not None:
             self.unwind(thrown)
         while True:
@@ -188,6 +189,8 @@ class InstructionTranslator:
                 raise BreakHere(self)
             if log_steps:
                 logs.emit("trace", trace_line(inst.opname, inst.argval, self.stack, self.depth))
+            if lines is not None and inst.opname != "RESUME":
+                lines[self.code, inst.positions.lineno] = None
             try:
                 if handlers[inst.opcode](self, inst):
                     break

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapes import emission
-from tracer import _C, config, errors, graph_breaks, logs, metrics
+from tracer import _C, config, errors, graph_breaks, logs, metrics, monitoring
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.forwarding import names_of_args
@@ -121,6 +121,8 @@ class FrameConversion:
                     entry.guarded_code.reason = "" if reason is None else str(reason)
                 if entry is not _C.SKIP:
                     entry.guarded_code.described = builder.described
+                    if trace.lines and entry.code is not None:
+                        monitoring.tell(trace.lines)
                 return entry
             except errors.TraceAnew as retry:
                 options = options.after(retry)

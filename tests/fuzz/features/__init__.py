@@ -9,6 +9,7 @@ from tests.fuzz.features import (  # noqa: F401
     functions,
     generators,
     libraries,
+    newer_syntax,
     numbers,
     standard_library,
     tensors,

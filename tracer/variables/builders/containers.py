@@ -90,7 +90,7 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     if value is sys.modules:
         builder.guard(IdMatch(source, value))
         return builder.remember(value, LoadedModulesVariable(source))
-    if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING):
+    if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING) or _is_namespace(value):
         return opaque(builder, value, source)
     builder.guard(TypeMatch(source, type(value)))
     if type(value) is dict and id(value) not in builder.proxies and ReadByKey.suits(held := dict(value)):
@@ -102,6 +102,11 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
         variable.default_factory = tx.wrap(value.default_factory, GenericAttrSource(source, "default_factory"))
     return variable
+
+
+def _is_namespace(value: Any) -> bool:
+    """Whether a dict holds the globals of code, which changes them by their names as well."""
+    return type(value) is dict and "__builtins__" in value
 
 
 _CHANGED_BY_TRACING = (linecache.cache, weakref.finalize._registry)  # type: ignore[attr-defined]  # private in weakref

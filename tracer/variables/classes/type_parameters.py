@@ -7,6 +7,7 @@ same kind stands for each, of which forms such as `list[T]` and classes can be m
 from __future__ import annotations
 
 import typing
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
@@ -57,13 +58,19 @@ def _forms(tx: Tracer, parameters: VariableTracker) -> list[TypeFormVariable]:
 class NamespaceCell(CellVariable):
     """The cell `__classdict__` of a class body: its namespace, and the dict of the class once that is made."""
 
-    is_of_class = False
+    made: VariableTracker | None = None  # the class
 
     def read(self, tx: Tracer) -> VariableTracker | None:
-        if self.is_of_class:
+        if self.made is not None:
             unsupported("unsupported-opcode", opcode="Reading the namespace of a class that the trace made")
         return super().read(tx)
 
+    def children(self) -> Iterable[VariableTracker]:
+        return super().children() if self.made is None else (self.made,)
+
     def fill(self, cg: ValueCodegen) -> None:
-        if not self.is_of_class:
+        if self.made is None:
             super().fill(cg)
+        else:  # an alias may outlive its class; making the class fills the cell
+            cg.load(self.made)
+            cg.asm.pop()

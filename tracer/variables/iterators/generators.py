@@ -232,9 +232,12 @@ def stopped_error(tx: Tracer, cause: VariableTracker) -> VariableTracker:
 
 
 def _is_in_block(frame: Frame) -> bool:
-    """Whether a frame is suspended in a try or with block. Since Python 3.12 a handler for StopIteration is around each body."""
-    handler = frame.inst.handler
-    return handler is not None and frame.program.instructions[handler.target].opname != "CALL_INTRINSIC_1"
+    """Whether a frame is suspended in a try or with block. Since Python 3.12 a handler for StopIteration is around each body, and
+    one for what is thrown into it around each `yield from`."""
+    handler, instructions = frame.inst.handler, frame.program.instructions
+    if handler is not None and instructions[handler.target].opname == "CLEANUP_THROW":
+        handler = instructions[handler.target].handler
+    return handler is not None and instructions[handler.target].opname != "CALL_INTRINSIC_1"
 
 
 def _throw(

@@ -1,0 +1,87 @@
+"""What Python 3.12 brings: type parameters and aliases (PEP 695), f-strings that hold any text (PEP 701), comprehensions that run
+in the frame around them (PEP 709). Older versions write none of it."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.fuzz.grammar import REFUSED, Writer, expression, statement
+
+if sys.version_info >= (3, 12):
+
+    @statement("generic function", 0.7)
+    def _(w: Writer) -> str | None:
+        if not w.may_define:
+            return REFUSED
+        name, parameters = w.fresh("f"), w.pick("T", "T: int", "T: (int, str), *Ts", "**P, T")
+        with w.module_level():
+            with w.function(f"def {name}[{parameters}](a: T, b: T = {w.number(1, 5)}) -> T:", int="a b"):
+                w.mark()
+                w.body(2)
+                w.line(f"return a + b * 2 + {w.expr('int')}")
+        w.assign("int", f"{name}({w.expr('int')})")
+        if w.chance(0.5):
+            w.line(f"LOG.append([each.__name__ for each in {name}.__type_params__])")
+        return None
+
+    @statement("generic function inside", 0.7)
+    def _(w: Writer) -> str | None:
+        if w.flat:
+            return REFUSED
+        name = w.fresh("f")
+        with w.function(f"def {name}[T](a: T, b: int = {w.expr('int')}) -> list[T]:", int="a b"):
+            w.mark()
+            w.line(f"return a + b + {w.expr('int')} % 7")
+        w.assign("int", f"{name}({w.expr('int')})")
+        return None
+
+    @statement("generic class", 0.7)
+    def _(w: Writer) -> str | None:
+        if w.flat:
+            return REFUSED
+        name = w.fresh("C")
+        start = w.expr("int")
+        w.line(f"class {name}[T]:")
+        w.line(f"    first = {start}")
+        w.line("    def __init__(self, value: T) -> None:")
+        w.line("        self.value = value")
+        w.line("    def with_[U](self, other: U) -> tuple[T, U]:")
+        w.line("        return self.value, other, self.first")
+        if w.chance(0.5):
+            derived = w.fresh("C")
+            w.line(f"class {derived}[T]({name}[T]):")
+            w.line("    def with_(self, other):")
+            w.line("        return super().with_(other)[::-1]")
+            name = derived
+        w.mark()
+        w.assign("tuple", f"{name}({w.expr('int')}).with_({w.expr('int')})")
+        return None
+
+    @statement("type alias", 0.4)
+    def _(w: Writer) -> str | None:
+        if w.flat:
+            return REFUSED
+        name = w.fresh("A")
+        w.line(f"type {name}{w.pick('', '[T]')} = dict[str, {w.pick('int', 'list[int]', name)}]")
+        w.mark()
+        w.line(f"LOG.append(({name}.__name__, len({name}.__type_params__)))")
+        return None
+
+    @expression("str", "f-string with quotes of its own kind", 0.7)
+    def _(w: Writer) -> str:
+        number = w.variable("int") or "7"
+        return w.pick(
+            f'''f"{{", ".join(["a", str({number})])}}"''',
+            f"""f'{{f'{{{number}:>{{3}}}}' + 'b'}}'""",
+            f'''f"{{{{"k": {number}}}["k"]:03d}}"''',
+            f"""f'{{'\\n'.join([str({number}), 'c'])!r}}'""",
+        )
+
+    @expression("list", "comprehension whose names are those around it", 0.7)
+    def _(w: Writer) -> str:
+        name = w.variable("int") or "n"
+        return w.pick(
+            f"[{name} + 1 for {name} in {w.expr('list')}]",
+            f"[{name} for {name} in [{name} * 2 for {name} in {w.expr('list')}] if {name} % 2]",
+            f"list({{{name}: (lambda: {name})() for {name} in {w.expr('list')}}}.values())",
+        )
