@@ -19,7 +19,6 @@ from tracer.api.callables import compiled as compiled_by
 from tracer.api.callables import original_of
 from tracer.api.settings import Settings
 from tracer.backends.calling import Backend
-from tracer.backends.eager import eager
 from tracer.drop_in.torchs import package
 from tracer.errors import SealedError
 from tracer.guards.base import Guard
@@ -111,7 +110,7 @@ def load_compiled_function(file: Any, *, f_globals: dict[str, object] | None = N
     function = _found(module, qualname, f_globals)
     if type(function) is not types.FunctionType:
         raise RuntimeError(f"the file is for {module}.{qualname}, which is no function here")
-    settings = Settings(Backend(eager, backend) if backend == "eager" else Backend(_only_loads, backend), fullgraph=True)
+    settings = Settings("eager" if backend == "eager" else Backend(_only_loads, backend), fullgraph=True)
     dispatcher = compiled_by(function, settings)
     loaded = install_entries(target_of(dispatcher), data, Path(getattr(file, "name", "the file")))
     if not loaded:

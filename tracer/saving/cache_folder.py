@@ -99,7 +99,9 @@ def _loaded(path: Path, target: Target) -> _C.Entry | None:
         header, parts, damage = decoded(path.read_bytes(), None, path)
         reason = "".join(damage) if header is None or damage else mismatch(header, header_for(target)) or ""
         if not reason:
-            return load_entry(parts[0][0], target)  # type: ignore[arg-type]  # there is one, and it is whole
+            data, _ = parts[0]
+            assert data is not None  # else there is damage
+            return load_entry(data, target)
     except Differs as error:
         reason = str(error)
     except Exception as error:

@@ -157,9 +157,10 @@ def _functions_of_torch(name: str, value: Any, body: list[ast.stmt]) -> dict[str
         return None
     for node in attributes:
         function: Any = getattr(value, node.attr, torch)
-        if type(function) is not types.BuiltinFunctionType or getattr(torch, str(function.__name__), None) is not function:
+        known = str(getattr(function, "__name__", ""))
+        if type(function) is not types.BuiltinFunctionType or getattr(torch, known, None) is not function:
             return None
-        found[node.attr] = function.__name__
+        found[node.attr] = known
     return found
 
 
