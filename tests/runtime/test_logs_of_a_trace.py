@@ -41,6 +41,7 @@ def recorded(*artifacts: str) -> list[logs.Record]:
             for path in filter(pathlib.Path.is_file, pathlib.Path(folder).rglob("*")):
                 path.write_bytes(b"damaged")
             tracer.compile(callee)(torch.randn(2))
+            cache_folder.flush()
     return records
 
 
