@@ -34,7 +34,9 @@ def try_distribution(distribution: Path) -> None:
         python = fresh_environment(Path(folder, "environment"))
         install = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed", "--no-cache-dir"]
         pip = [sys.executable, "-m", "pip", "--python", python, "install", *install, distribution.resolve()]
-        subprocess.run(pip, check=True, cwd=folder, env=environment)
+        # The build imports torch, which would load the editable install of the builder: its entry point is seen, its code is not.
+        building = environment | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+        subprocess.run(pip, check=True, cwd=folder, env=building)
         program = Path(folder, "program.py")
         program.write_text(PROGRAM.read_text())
         subprocess.run([python, program, Path(folder, "environment").resolve()], check=True, cwd=folder, env=environment)
