@@ -285,10 +285,9 @@ def test_a_stance_taken_before_the_install_holds():
     [
         lambda: torch.compiler.set_stance(force_backend="eager"),
         lambda: torch.compiler.set_stance("aot_eager_then_compile"),
-        lambda: torch.compiler.load_compiled_function(None),
         lambda: torch._dynamo.export(plus_one, same_signature=False),
     ],
-    ids=["force_backend", "aot_eager_then_compile", "load_compiled_function", "same_signature"],
+    ids=["force_backend", "aot_eager_then_compile", "same_signature"],
 )
 def test_what_cannot_be_honoured_is_refused(refused):
     with pytest.raises(tracer.exc.UserError, match="cannot be honoured"):

@@ -343,3 +343,29 @@ def test_an_iterator_that_a_cache_keeps_is_used_up_once():
     watched = Watched(program(), plain=program())
     for _ in range(3):
         watched(X)
+
+
+LOG = []
+
+
+@functools.cache
+def settings():
+    return {"count": 0, "names": 1}
+
+
+@functools.cache
+def table(key):
+    return {key: key, "size": 1, 0: key}
+
+
+def logging_a_table(x):
+    settings()
+    LOG.append(table("c"))
+
+
+def test_a_break_behind_a_cache_that_was_filled_on_the_way_is_at_its_own_step():
+    """The frame is traced again up to the break. The cache that the first trace filled takes fewer steps by then."""
+    compiled = tracer.compile(logging_a_table)
+    for _ in range(3):
+        compiled(torch.ones(2))
+    assert all(each is table("c") for each in LOG)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import pathlib
 import random
+import tempfile
 import warnings
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 
 import tracer
 from tracer import logs
+from tracer.saving import cache_folder
 
 
 def callee(x):
@@ -32,6 +35,13 @@ def recorded(*artifacts: str) -> list[logs.Record]:
             compiled(torch.randn(size), [])
         for equal_module in (torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)):
             tracer.compile(equal_module)(torch.randn(2, 3))
+        with tempfile.TemporaryDirectory() as folder, tracer.config.patch(cache_dir=folder):
+            tracer.compile(callee)(torch.randn(2))
+            cache_folder.flush()
+            for path in filter(pathlib.Path.is_file, pathlib.Path(folder).rglob("*")):
+                path.write_bytes(b"damaged")
+            tracer.compile(callee)(torch.randn(2))
+            cache_folder.flush()
     return records
 
 

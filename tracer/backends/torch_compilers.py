@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import operator
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,7 +27,13 @@ from tracer.backends.printable_operators import PRINTABLE
 from tracer.backends.result_memory import keep_results_apart
 from tracer.backends.view_strides import refuse_written_views
 
-_NOT_FOR_TORCHS_CACHE = BypassAOTAutogradCache("what the tracer has compiled is kept by tracer.save and config.cache_dir")
+
+class _NotForTorchsCaches(BypassAOTAutogradCache, pickle.PicklingError):
+    """Both of torch's caches go on without what raises it: AOTAutograd's, and Inductor's, which is asked where a backward pass
+    is compiled at its first use."""
+
+
+_NOT_FOR_TORCHS_CACHES = _NotForTorchsCaches("what the tracer has compiled is kept by tracer.save and config.cache_dir")
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
@@ -94,7 +101,7 @@ class AsWritten(OutputCode):
         return self.gm.forward(*args)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise _NOT_FOR_TORCHS_CACHE
+        raise _NOT_FOR_TORCHS_CACHES
 
     def prepare_for_serialization(self) -> None:
         pass
@@ -111,7 +118,7 @@ class _Decompositions(dict[Any, Any]):
     with them: it would fail at it, and log a warning."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise _NOT_FOR_TORCHS_CACHE
+        raise _NOT_FOR_TORCHS_CACHES
 
 
 @contextlib.contextmanager
