@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch._functorch import config as functorch_config
+from torch._inductor import config as inductor_config
 
 import tracer
 from tests.support.processes import run_python
@@ -232,6 +234,8 @@ print(tracer.stats(compiled)["compiles"])
 """
 MODEL = """
 import torch
+from torch._functorch import config as functorch_config
+from torch._inductor import config as inductor_config
 class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -264,3 +268,23 @@ def test_eight_processes_at_once_share_a_folder(tmp_path):
         assert all(found <= 1 for found in pool.map(lambda _: compiles(path, cache), range(8)))
         assert list(pool.map(lambda _: compiles(path, cache), range(8))) == [0] * 8
     assert not list(cache.rglob("*.new"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [inductor_config.patch(emulate_precision_casts=True), functorch_config.patch(treat_parameters_as_free_to_save=False)],
+)
+def test_what_torch_compiled_with_other_settings_is_not_loaded(folder, change):
+    fresh(program, *CALLS[:1], backend="aot_eager")
+    with change:
+        again = fresh(program, *CALLS[:1], backend="aot_eager")
+    assert again.stats()["compiles"] == 1 and len(files(folder)) == 2
+    assert fresh(program, *CALLS[:1], backend="aot_eager").stats()["compiles"] == 0
+
+
+def test_a_function_whose_globals_have_no_name_is_kept_or_refused_with_a_reason(folder, caplog):
+    made = {}
+    exec("def plus(x): return x + 1", made)
+    plus = made["plus"]
+    fresh(lambda x: plus(x) * 2, CALLS[0])
+    assert not [record for record in caplog.records if "is not kept" in record.getMessage()]

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from torch._inductor import config as inductor_config
 
 import tracer
 from tests.saving.test_saving import refusal, same
@@ -193,3 +194,20 @@ def test_the_next_process_has_inductors_kernels_without_a_compiler(tmp_path):
     ran = run_python(MODEL, tmp_path, "load", TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "other"))
     assert json.loads(ran.stdout.splitlines()[-1]) == []
     assert not list((tmp_path / "other").rglob("*.so"))
+
+
+def test_a_file_is_refused_where_the_settings_of_torchs_compilers_are_others(tmp_path):
+    first = tracer.compile(scaled, backend="aot_eager")
+    first(torch.randn(3, 4), 2.0)
+    assert tracer.save(first, tmp_path / "entries").saved == 1
+    again = tracer.compile(scaled, backend="aot_eager")
+    with inductor_config.patch(emulate_precision_casts=True):
+        assert "torch._inductor.config" in str(tracer.load(again, tmp_path / "entries"))
+    assert tracer.load(again, tmp_path / "entries").loaded == 1
+
+
+def test_an_entry_is_refused_that_was_compiled_with_other_settings_than_it_is_saved_with(tmp_path):
+    first = tracer.compile(scaled, backend="aot_eager")
+    with inductor_config.patch(emulate_precision_casts=True):
+        first(torch.randn(3, 4), 2.0)
+    assert "torch._inductor.config" in tracer.save(first, tmp_path / "entries").refused[0]

@@ -259,7 +259,7 @@ def test_settings_and_versions_that_differ_are_told(tmp_path):
     path = tmp_path / "older"
     path.write_bytes((tmp_path / "entries").read_bytes().replace(torch.__version__.encode(), b"1.0.0", 1))
     assert "torch was '1.0.0 " in str(tracer.load(dynamic(branching), path))
-    path.write_bytes((tmp_path / "entries").read_bytes().replace(b'"format": 5', b'"format": 9', 1))
+    path.write_bytes((tmp_path / "entries").read_bytes().replace(b'"format": 6', b'"format": 9', 1))
     assert "format 9" in str(tracer.load(dynamic(branching), path))
     other = tracer.compile(branching, backend="aot_eager")
     assert "backend 'eager'" in str(tracer.load(other, tmp_path / "entries"))

@@ -8,6 +8,8 @@ wrong. Both keep what AOTAutograd has made in a form that can be written to a fi
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import operator
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -41,7 +43,7 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
         raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
     refuse_written_views(gm.graph)
     compiler = SerializableAOTDispatchCompiler(AsWritten, lambda gm, inputs: AsWritten(gm))
-    with _kept_for_files():
+    with _kept_for_files() as made_with:
         found: Callable[..., Any] = aot_module_simplified(
             gm,
             example_inputs,
@@ -50,6 +52,7 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
             decompositions=_Decompositions(PRINTABLE),
             keep_inference_input_mutations=True,
         )
+    vars(found).update(made_with)
     return found
 
 
@@ -66,11 +69,23 @@ def inductor(
     patches = dict(inductor_package.list_mode_options(mode) if mode else {})
     apart = keep_results_apart(gm.graph)
     patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
-    with _kept_for_files():
+    with _kept_for_files() as made_with:
         found: Callable[..., Any] = compile_fx(
             gm, example_inputs, config_patches=patches, decompositions=_Decompositions({**select_decomp_table(), **PRINTABLE})
         )
+    vars(found).update(made_with)
     return apart(found)
+
+
+def compilers_settings() -> str:
+    """A digest of the settings of torch's compilers that change what they make. A function among them (a pass of the program) is
+    another one in each process."""
+    found = hashlib.sha256()
+    for module in (functorch_config, inductor_config):
+        settings = dict(module.save_config_portable())
+        settings.update({name: getattr(module, name) for name in module._save_config_ignore if "." not in name})
+        found.update(repr(sorted(settings.items(), key=operator.itemgetter(0))).encode())
+    return found.hexdigest()
 
 
 class AsWritten(OutputCode):
@@ -107,15 +122,17 @@ class _Decompositions(dict[Any, Any]):
 
 
 @contextlib.contextmanager
-def _kept_for_files() -> Iterator[None]:
-    """Makes AOTAutograd's result know all that it was made of. What has gradients is then lowered at once, forward and backward,
-    if `config.cache_dir` will want both; else the backward pass waits for its first use.
+def _kept_for_files() -> Iterator[dict[str, str]]:
+    """Makes AOTAutograd's result know all that it was made of, but for the settings, which it is to be given as attributes. What
+    has gradients is then lowered at once, forward and backward, if `config.cache_dir` will want both; else the backward pass
+    waits for its first use.
 
     torch's own cache is neither asked nor written to. Its key does not name the compiler, so that one could be given what another
     has made; and a graph that it pickles is traced again when it is read, which makes constants of what draws random numbers."""
+    made_with = {"settings": compilers_settings()}
     settings = {"bundled_autograd_cache": True, "bypass_autograd_cache_key": True}
     if config.cache_dir:
         settings["force_non_lazy_backward_lowering"] = True
     # Without a cache of FX graphs no key is computed, and one that no other compile has is taken.
     with functorch_config.patch(settings), inductor_config.patch(fx_graph_cache=False):
-        yield
+        yield made_with

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
+import contextvars
 import hashlib
 import logging
 import os
@@ -66,7 +67,7 @@ def find(state: RegionState, function: types.FunctionType, args: tuple[Any, ...]
 def keep(state: RegionState, function: types.FunctionType, args: tuple[Any, ...], entry: _C.Entry) -> None:
     """See `Store.keep`. What cannot be written is told in the log artifact `cache`."""
     if _takes_part(state, args) and not _is_followed(state, entry):
-        _WRITER.put(_target(state, function, args), entry, config.snapshot())
+        _WRITER.put(_target(state, function, args), entry)
 
 
 def flush() -> None:
@@ -184,11 +185,12 @@ class _Writer:
     """A thread that writes entries. The process waits for it when it ends."""
 
     def __init__(self) -> None:
-        self.todo: queue.Queue[tuple[Target, _C.Entry, dict[str, Any]]] = queue.Queue()
+        self.todo: queue.Queue[tuple[Target, _C.Entry, dict[str, Any], contextvars.Context]] = queue.Queue()
         self.thread: threading.Thread | None = None
 
-    def put(self, target: Target, entry: _C.Entry, settings: dict[str, Any]) -> None:
-        self.todo.put((target, entry, settings))
+    def put(self, target: Target, entry: _C.Entry) -> None:
+        # Settings of torch's compilers, even those of the whole program, are in the context of the thread that set them.
+        self.todo.put((target, entry, config.snapshot(), contextvars.copy_context()))
         if self.thread is None or not self.thread.is_alive():
             self.thread = threading.Thread(target=self._run, name="tracer-cache", daemon=True)
             self.thread.start()
@@ -201,16 +203,21 @@ class _Writer:
         while True:
             item = self.todo.get()
             try:
-                with config.patch(item[2]):
-                    _write(*item[:2])
+                target, entry, settings, context = item
+                context.run(_write, target, entry, settings)
             except Exception as error:
                 log.warning("config.cache_dir: what was compiled is not kept for other processes: %s", error)
             finally:
-                del item
+                item = target = entry = settings = context = None  # type: ignore[assignment]  # which nothing is to keep alive
                 self.todo.task_done()
 
 
-def _write(target: Target, entry: _C.Entry) -> None:
+def _write(target: Target, entry: _C.Entry, settings: dict[str, Any]) -> None:
+    with config.patch(settings):
+        _write_with_settings(target, entry)
+
+
+def _write_with_settings(target: Target, entry: _C.Entry) -> None:
     try:
         with TRACING:
             part = save_entry(entry, target)

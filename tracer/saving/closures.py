@@ -23,7 +23,8 @@ def is_compiled_graph(function: types.FunctionType) -> bool:
 
 
 def is_own_closure(function: types.FunctionType) -> bool:
-    return function.__module__.partition(".")[0] == "tracer" and "<locals>" in function.__qualname__
+    module: Any = function.__module__  # None where its globals have no name
+    return isinstance(module, str) and module.partition(".")[0] == "tracer" and "<locals>" in function.__qualname__
 
 
 def place_of_closure(function: types.FunctionType) -> Place:

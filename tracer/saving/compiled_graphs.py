@@ -22,8 +22,8 @@ from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.output_code import CompiledFxGraph
 from torch._inductor.utils import BoxedBool
 
-from tracer.backends.torch_compilers import AsWritten
-from tracer.saving.fingerprints import Refused
+from tracer.backends.torch_compilers import AsWritten, compilers_settings
+from tracer.saving.fingerprints import Differs, Refused
 from tracer.saving.generated_code import bundled
 from tracer.saving.graph_modules import module_from, record_of
 
@@ -48,12 +48,15 @@ def data_of(compiled: Any) -> bytes:
     result.serialized_bw_module = None  # which only torch's compiled autograd reads
     file = io.BytesIO()
     _Pickler(file, protocol=5).dump((result, inductor_config.triton.cudagraphs))
-    return file.getvalue()
+    return pickle.dumps((compiled.settings, file.getvalue()))
 
 
 def loaded(data: bytes) -> Callable[..., Any]:
-    """The callable of a process's data."""
-    result, cudagraphs = pickle.loads(data)
+    """The callable of a process's data. Raises Differs if it was compiled with other settings than are in force here."""
+    settings, made = pickle.loads(data)
+    if settings != compilers_settings():
+        raise Differs("torch._inductor.config or torch._functorch.config was another one where it was compiled")
+    result, cudagraphs = pickle.loads(made)
     assert isinstance(result, BundledAOTAutogradResult)
     options: Any = {"cudagraphs": BoxedBool(cudagraphs), "boxed_forward_device_index": BoxedDeviceIndex(None)}
     with tracing(TracingContext(None)):  # in which no compile is going on

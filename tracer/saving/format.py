@@ -26,7 +26,7 @@ from tracer.errors import UserError
 from tracer.saving.fingerprints import digest, name_with_place
 from tracer.serving.target import Target
 
-FORMAT = 5
+FORMAT = 6
 MAGIC = b"shapetracer entries\n"
 Key = bytes | str | None
 #: Where the code of an entry is: None for the compiled function itself; else the number of the entry that breaks, and the name
