@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import operator
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,7 +27,7 @@ from tracer.backends.result_memory import keep_results_apart
 from tracer.backends.view_strides import refuse_written_views
 
 
-class _NotForTorchsCaches(BypassAOTAutogradCache, pickle.PicklingError):
+class _NotForTorchsCaches(BypassAOTAutogradCache, ValueError):
     """Both of torch's caches go on without what raises it: AOTAutograd's, and Inductor's, which is asked where a backward pass
     is compiled at its first use."""
 

@@ -39,7 +39,8 @@ class BundledCode(OutputCode):
         self._boxed_call = True  # read from the object's own dict
 
     def __call__(self, inputs: Any) -> Any:
-        return self.graph(inputs)
+        """As a call of the graph, without what that notes for the compiler, whose modules are not there."""
+        return self.graph.current_callable(inputs)
 
     def prepare_for_serialization(self) -> None:
         raise NotImplementedError("it is data already")
