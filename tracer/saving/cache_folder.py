@@ -201,15 +201,16 @@ class _Writer:
 
     def _run(self) -> None:
         while True:
-            item = self.todo.get()
-            try:
-                target, entry, settings, context = item
-                context.run(_write, target, entry, settings)
-            except Exception as error:
-                log.warning("config.cache_dir: what was compiled is not kept for other processes: %s", error)
-            finally:
-                item = target = entry = settings = context = None  # type: ignore[assignment]  # which nothing is to keep alive
-                self.todo.task_done()
+            self._write_next()
+            self.todo.task_done()
+
+    def _write_next(self) -> None:
+        """A function of its own, so that nothing is kept alive while the thread waits."""
+        target, entry, settings, context = self.todo.get()
+        try:
+            context.run(_write, target, entry, settings)
+        except Exception as error:
+            log.warning("config.cache_dir: what was compiled is not kept for other processes: %s", error)
 
 
 def _write(target: Target, entry: _C.Entry, settings: dict[str, Any]) -> None:
