@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -18,6 +18,7 @@ from tracer import config
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 from tracer.backends.calling import Backend, resolve_backend
+from tracer.backends.verify import copies_of
 from tracer.exc import TracerError, UserError
 
 Calls = Callable[[], Iterable[tuple[Any, ...]]]
@@ -109,19 +110,19 @@ def _difference(check: Check, backend: Backend) -> str:
 def _compare(check: Check, made: Callable[..., Any], args: tuple[Any, ...], number: int) -> None:
     """Calls both on copies of the arguments, from one random state. Raises AssertionError where they differ."""
     seed = torch.random.get_rng_state()
-    expected = _outcome(check, check.program, _copies(args))
+    expected = _outcome(check, check.program, copies_of(args))
     drawn = torch.random.get_rng_state()
     torch.random.set_rng_state(seed)
-    seen = _outcome(check, made, _copies(args))
+    seen = _outcome(check, made, copies_of(args))
     where = f"call {number + 1}: "
     _assert_same(expected, seen, where)
     assert torch.equal(drawn, torch.random.get_rng_state()), where + "torch's random state is another afterwards"
     if check.concurrent:
-        for outcome in _on_threads(lambda: _outcome(check, made, _copies(args))):
+        for outcome in _on_threads(lambda: _outcome(check, made, copies_of(args))):
             _assert_same(expected, outcome, where + "on a thread, ")
 
 
-def _outcome(check: Check, function: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Any]:
+def _outcome(check: Check, function: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
     """The results of a call, what it left in its arguments, gradients, and who shares memory with whom; or its exception."""
     try:
         results = function(*args)
@@ -161,20 +162,6 @@ def _sharing(value: Any) -> list[int]:
     """For each tensor, which of them was the first with its memory."""
     storages = [each.untyped_storage()._cdata for each in pytree.tree_leaves(value) if isinstance(each, torch.Tensor)]
     return [storages.index(each) for each in storages]
-
-
-def _copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    copies: dict[int, Any] = {}
-
-    def copy(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        if id(value) not in copies:
-            made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value.detach())
-            copies[id(value)] = made.requires_grad_(value.requires_grad)
-        return copies[id(value)]
-
-    return tuple(map(copy, args))
 
 
 def _on_threads(call: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import types
 from pathlib import Path
@@ -40,19 +39,17 @@ def write_program(part: Part, backend: Backend, dynamic: bool, folder: Path) -> 
     A graph that calls graphs of its own is written as well, but cannot be run without them.
     """
     source = part.gm.graph.python_code("self")
-    imports = {"import torch": 0}
-    for alias, value in source.globals.items():
-        if re.search(rf"\b{alias}\b", source.src) and (line := _definition(alias, value)):
-            imports[line] = 0
+    used = {alias: value for alias, value in source.globals.items() if re.search(rf"\b{alias}\b", source.src)}
+    imports = ["import torch", *(_definition(alias, value) for alias, value in used.items())]
     name = repr(backend.name)
     if backend.name not in list_backends():
         name = getattr(backend.compiler_fn, "__name__", "backend")
-        imports[f"from {getattr(backend.compiler_fn, '__module__', '__main__')} import {name}"] = 0
+        imports.append(f"from {getattr(backend.compiler_fn, '__module__', '__main__')} import {name}")
     options = "".join(f", {key}={value!r}" for key, value in backend.options.items())
     program = _PROGRAM.format(
         name=backend.name,
         difference="\n".join(f"# {line}".rstrip() for line in part.difference.strip().splitlines()),
-        imports="\n".join(imports),
+        imports="\n".join(filter(None, dict.fromkeys(imports))),
         code=source.src.strip(),
         backend=name + options,
         dynamic=dynamic,
@@ -69,7 +66,7 @@ def _definition(alias: str, value: Any) -> str:
     if isinstance(value, types.ModuleType):
         return f"import {value.__name__} as {alias}" if value.__name__ != alias else f"import {alias}"
     if isinstance(value, float):
-        return f"{alias} = float({str(value)!r})" if not math.isfinite(value) else f"{alias} = {value!r}"
+        return f"{alias} = float({str(value)!r})"  # inf and nan have no literal
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     if not module or not name.isidentifier():
         return ""

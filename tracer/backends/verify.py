@@ -48,12 +48,12 @@ def difference(gm: torch.fx.GraphModule, compiled: Compiled, inputs: Sequence[An
 
 
 def copies_of(inputs: Sequence[Any]) -> list[Any]:
-    """Copies; those of tensors that share a storage share one too. Tensors that require gradients are leaves where theirs are."""
-    detached = [value.detach() if isinstance(value, torch.Tensor) else value for value in inputs]
-    return [
-        _as_differentiable(copied, original) if isinstance(original, torch.Tensor) else original
-        for copied, original in zip(copy.deepcopy(detached), inputs, strict=True)
-    ]
+    """Copies; those of tensors that share a storage share one too, and a tensor that is given twice is one. Tensors that require
+    gradients are leaves where theirs are."""
+    tensors = {id(value): value for value in inputs if isinstance(value, torch.Tensor)}
+    copied = copy.deepcopy([value.detach() for value in tensors.values()])
+    copies = dict(zip(tensors, map(_as_differentiable, copied, tensors.values()), strict=True))
+    return [copies.get(id(value), value) for value in inputs]
 
 
 def _as_differentiable(copied: torch.Tensor, original: torch.Tensor) -> torch.Tensor:

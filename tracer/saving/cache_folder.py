@@ -8,13 +8,11 @@ full.
 from __future__ import annotations
 
 import atexit
-import base64
 import contextlib
 import contextvars
 import hashlib
 import logging
 import os
-import pickle
 import queue
 import stat
 import threading
@@ -33,14 +31,13 @@ from tracer.runtime.region_state import RegionState
 from tracer.runtime.tracing_lock import TRACING
 from tracer.saving.entries import check_readable, load_entry, save_entry
 from tracer.saving.fingerprints import Differs, Refused
-from tracer.saving.format import decoded, encoded, header_for, mismatch
+from tracer.saving.format import decoded, encoded, header_for, mismatch, variants_text
 from tracer.serving.target import Target
 from tracer.whole_files import write_whole
 
 MOST_TRIED = 64  # files that one miss reads, the newest first
 _ENDING = ".entries"
 _ABANDONED = 3600  # seconds after which a file that was never finished is removed
-_NO_VARIANTS = base64.b64encode(pickle.dumps([])).decode()
 log = logging.getLogger("tracer")
 
 
@@ -227,7 +224,7 @@ def _write_with_settings(target: Target, entry: _C.Entry) -> None:
         reason = str(error)
         logs.emit("cache", lambda: f"NOT KEPT {target.function.__qualname__}: {reason}")
         return
-    data = encoded(header_for(target) | {"variants": _NO_VARIANTS}, [(part, None)])
+    data = encoded(header_for(target) | {"variants": variants_text([])}, [(part, None)])
     folder = _folder(target)
     folder.mkdir(mode=0o700, exist_ok=True)
     write_whole(folder / f"{hashlib.sha256(data).hexdigest()[:32]}{_ENDING}", data)

@@ -18,7 +18,7 @@ from tracer.runtime import upkeep
 from tracer.runtime.tracing_lock import TRACING
 from tracer.saving.entries import check_readable, load_entry, resume_functions, save_entry
 from tracer.saving.fingerprints import Differs, Refused
-from tracer.saving.format import Key, Place, decoded, encoded, header_for, mismatch, read
+from tracer.saving.format import Key, Place, decoded, encoded, header_for, mismatch, read, variants_text
 from tracer.serving.target import Target, target_of
 from tracer.serving.variants import known_variants
 from tracer.whole_files import write_whole
@@ -189,8 +189,8 @@ def _variants(target: Target) -> str:
             found.append(pickle.dumps((each.name, each.spec, each.example)))
         except Exception:
             log.debug("a variant of %s cannot be saved", target.state.name, exc_info=True)
-            return base64.b64encode(pickle.dumps([])).decode()
-    return base64.b64encode(pickle.dumps(list(map(pickle.loads, found)))).decode()
+            return variants_text([])
+    return variants_text(list(map(pickle.loads, found)))
 
 
 def _reported(result: Loading, target: Target) -> Loading:

@@ -6,11 +6,13 @@ With a key, the line has a signature of all of it. Nothing of a file is run befo
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import hashlib
 import hmac
 import json
+import pickle
 import platform
 import sys
 from collections.abc import Mapping, Sequence
@@ -62,6 +64,11 @@ def decoded(data: bytes, key: Key, path: Path) -> tuple[dict[str, Any] | None, l
             parts.append((None, place))
             damage.append(f"{path} is damaged")
     return header, parts, tuple(damage)
+
+
+def variants_text(variants: list[Any]) -> str:
+    """The field `variants` of a header."""
+    return base64.b64encode(pickle.dumps(variants)).decode()
 
 
 def read(path: Path) -> bytes:
