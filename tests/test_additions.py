@@ -260,7 +260,7 @@ def test_the_place_that_the_table_names_exists(row: list[str]) -> None:
     files = [file for path in re.findall(r"`(tracer/[^`]+)`", where) for file in ROOT.glob(re.sub(r"<\w+>", "*", path))]
     assert files, where
     texts = [file.read_text() for file in files]
-    names = re.findall(r"`(@?\w+)(?:\([^`]*)?`", how) + re.findall(r"`([A-Z_]+)` in ", where)
+    names = re.findall(r"`(@?\w+)(?:\([^`]*)?`", how.partition(", then ")[0]) + re.findall(r"`([A-Z_]+)` in ", where)
     for name in names:
         pattern = rf"^@{name[1:]}\b" if name.startswith("@") else rf"\b{name}\b"
         assert any(re.search(pattern, text, re.MULTILINE) for text in texts), (name, where)

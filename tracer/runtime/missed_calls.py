@@ -27,7 +27,7 @@ from tracer.sources.base import Source
 if TYPE_CHECKING:
     from tracer.runtime.region_state import RegionState
 
-MOST_EXPLAINED = 8  # entries of which an explanation says what fails; the first are those used last
+MOST_ENTRIES_EXPLAINED = 8  # entries of which an explanation says what fails; the first are those used last
 MOST_KEPT = 64  # explanations that a region keeps
 GONE = "the function that was called is gone, and its entries with it"
 
@@ -132,7 +132,7 @@ class MissedCall:
         region, function, entries = found
         with self.torch_state.entered():
             args, closure = self.metadata.slots(), function.__closure__
-            explained = entries[:MOST_EXPLAINED]
+            explained = entries[:MOST_ENTRIES_EXPLAINED]
             key = function.__code__, self.metadata.key(), self.torch_state
             # Guards also read long-lived objects, such as a module, which the key knows nothing of: a kept explanation
             # is right only where these are known to be unchanged.
@@ -146,8 +146,8 @@ class MissedCall:
         return text
 
     def failures(self) -> list[GuardFailure]:
-        """The guarded objects that have died since the last trace, then the first guard that fails in each of the MOST_EXPLAINED
-        entries used last. Empty if the function is gone."""
+        """The guarded objects that have died since the last trace, then the first guard that fails in each entry, of at most
+        MOST_ENTRIES_EXPLAINED. Empty if the function is gone."""
         found = self._resolved()
         if found is None:
             return []
@@ -166,8 +166,8 @@ class MissedCall:
             return f"{self.title()}: {violation}"
         failures = _failures(region, function, args, entries)
         lines = [f"    {line}" for failure in failures for line in log_texts.failure(failure)]
-        if len(entries) > MOST_EXPLAINED:
-            lines.append(f"    and {len(entries) - MOST_EXPLAINED} entries more")
+        if len(entries) > MOST_ENTRIES_EXPLAINED:
+            lines.append(f"    and {len(entries) - MOST_ENTRIES_EXPLAINED} entries more")
         none = " none of those that are there now" if entries else " none, there is no entry"
         return "\n".join(
             [
@@ -180,7 +180,7 @@ class MissedCall:
 def _failures(
     region: RegionState, function: types.FunctionType, args: tuple[Any, ...], entries: list[_C.Entry]
 ) -> list[GuardFailure]:
-    found = [_failure_of(entry, args, function) for entry in entries[:MOST_EXPLAINED]]
+    found = [_failure_of(entry, args, function) for entry in entries[:MOST_ENTRIES_EXPLAINED]]
     return [*map(gone, region.frame_state(function).dead_objects), *(each for each in found if each is not None)]
 
 

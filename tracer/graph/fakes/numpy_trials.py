@@ -117,7 +117,7 @@ def _following(first: Form, longer: Form, candidates: Iterable[tuple[SizeOf, int
         elif a is None or b is None:
             shape.append(None)
         else:
-            sizes = (_size(of, value, other, a, b) for of, value, other in candidates)
+            sizes = (_size(candidate, value, other, a, b) for candidate, value, other in candidates)
             found = next((size for size in sizes if size is not None), None)
             if found is None:
                 return None
@@ -125,9 +125,9 @@ def _following(first: Form, longer: Form, candidates: Iterable[tuple[SizeOf, int
     return first._replace(shape=tuple(shape))
 
 
-def _size(of: SizeOf, value: int, longer: int, a: int, b: int) -> SizeOf | None:
-    """A number that is `a` where `of` is `value`, and `b` where it is `longer`."""
+def _size(candidate: SizeOf, value: int, longer: int, a: int, b: int) -> SizeOf | None:
+    """A number that is `a` where `candidate` is `value`, and `b` where it is `longer`."""
     if a - value == b - longer:
-        return of._replace(plus=a - value)
+        return candidate._replace(plus=a - value)
     times = a // value if value else 0
-    return of._replace(times=times) if times * value == a and times * longer == b else None
+    return candidate._replace(times=times) if times * value == a and times * longer == b else None
