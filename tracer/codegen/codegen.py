@@ -227,7 +227,7 @@ class Codegen:
     def load_class(self, cls: type) -> None:
         """-> cls; a class that the trace made is made anew"""
         made = self.trace.builder.known(cls)
-        if made is not None and id(cls) in self.trace.findings.alike:
+        if made is not None and id(cls) in self.trace.findings.recreated:
             self.load(made)
         elif made is None or made.source is not None or type(made).reconstruct is ClassVariable.reconstruct:
             self.load_object(cls)

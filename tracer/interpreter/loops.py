@@ -3,8 +3,8 @@
 If the break is in a function that a loop calls, the trace ends before the loop, and CPython runs the loop. The function is then
 a frame of its own in every iteration, and one cache entry serves them all; the loop itself would be traced anew for each place
 at which it resumes. So it is where the loop itself breaks, if most operations of its turn are in functions that it calls. A loop
-that does the work itself is compiled from one break to the next. One over the rows of a tensor is left to CPython too: resuming it
-would specialise the number of rows. docs/decisions/loops_with_breaks.md has the figures."""
+that does the work itself is compiled from one break to the next. One over the rows of a tensor is left to CPython too: resuming
+it would specialise the number of rows. docs/decisions/loops_with_breaks.md has the figures."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ class DynamismPolicy:
     ) -> None:
         """`declared`: the names of the sizes and ints that the user declared, which are always symbols.
         `classes`: the local classes that earlier traces met, by name; None if each trace met another one.
-        `changed_by_loop`: for a frame that begins inside a loop, the locals that change from turn to turn; they and what iterators
-        give are symbols at once, if they are numbers."""
+        `changed_by_loop`: for a frame that begins inside a loop, the locals that change from turn to turn; they and what
+        iterators give are symbols at once, if they are numbers."""
         self.history = history
         self.classes = {} if classes is None else classes
         self.dynamic = dynamic

@@ -1,5 +1,5 @@
 """Models of `torch.Generator` and of the random functions that are given one. Such numbers depend on nothing that the graph
-computes, and the default generator is another one, so that the output code draws them before the graph, as it draws those of NumPy."""
+computes, and the default generator is another one, so that the output code draws them before the graph, as those of NumPy."""
 
 from __future__ import annotations
 

@@ -51,11 +51,11 @@ def _set(value: set[Any]) -> SetVariable:
     made = frozenset(value)
     if list(set(made)) != list(value):  # only the operations that made it give this order again
         unsupported("set-order", value="a set that was computed")
-    return SetVariable(_entries(value), twin=set(made), history=Made(set, (Constant(made),)))
+    return SetVariable(_entries(value), shadow=set(made), history=Made(set, (Constant(made),)))
 
 
 def _frozenset(value: frozenset[Any]) -> FrozenSetVariable:
-    return FrozenSetVariable(_entries(value), twin=value, history=Constant(value))
+    return FrozenSetVariable(_entries(value), shadow=value, history=Constant(value))
 
 
 def _entries(value: Iterable[Any]) -> dict[Any, VariableTracker]:
