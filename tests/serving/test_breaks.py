@@ -182,9 +182,9 @@ def test_a_for_that_breaks_in_each_turn_is_not_certified_and_what_to_do_is_said(
     def turn(x):
         return x * 2
 
-    def f(x, turn=turn):
+    def f(x):
         for _ in range(3):
-            x = turn(x)
+            x = x * 2
             print("turn")
         return x
 
