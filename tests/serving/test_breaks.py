@@ -182,9 +182,9 @@ def test_a_for_that_breaks_in_each_turn_is_not_certified_and_what_to_do_is_said(
     def turn(x):
         return x * 2
 
-    def f(x):
+    def f(x, turn=turn):
         for _ in range(3):
-            x = x * 2
+            x = turn(x)
             print("turn")
         return x
 

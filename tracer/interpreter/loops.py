@@ -63,8 +63,9 @@ def count_operations(frame: InstructionTranslator, done: int) -> None:
     caller.operations_of_callees += done
 
 
-def step_before_loop(frame: InstructionTranslator | None) -> int | None:
-    """The step to end the trace at, given the innermost frame at a graph break; None if no loop is left to CPython."""
+def step_before_loop(frame: InstructionTranslator | None, weighs_calls: bool = True) -> int | None:
+    """The step to end the trace at, given the innermost frame at a graph break; None if no loop is left to CPython.
+    `weighs_calls`: a loop that breaks itself is left to CPython if the functions that it calls do the work."""
     if frame is None:
         return None
     frames = frame.resumable()
@@ -74,7 +75,7 @@ def step_before_loop(frame: InstructionTranslator | None) -> int | None:
             return _step_before(outer, loop)
     innermost = frames[-1]
     loop = _outermost_loop(innermost)
-    if loop is not None and _calls_do_the_work(innermost, loop):
+    if weighs_calls and loop is not None and _calls_do_the_work(innermost, loop):
         return _step_before(innermost, loop)
     return _first_rows(innermost)
 

@@ -207,7 +207,7 @@ class FrameConversion:
             self._break_before_loop, self._may_skip_loops = None, False
             return None
         if self._may_skip_loops and not self.region.fullgraph and error.break_step is None:
-            self._break_before_loop = step_before_loop(trace.frame)
+            self._break_before_loop = step_before_loop(trace.frame, weighs_calls=self.region.shapes is None)
             if self._break_before_loop is not None:
                 self._report_break(error, trace)
                 if self._break_before_loop == WHOLE_FRAME:
