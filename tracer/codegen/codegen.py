@@ -100,6 +100,7 @@ class Codegen:
         self._cyclic: dict[VariableTracker, bool] = {}
         self._making_depth = 0  # of nested calls of `_make`
         self._unfilled: list[VariableTracker] = []
+        self._unfilled_before = 0  # how many of them had to wait when the object that is filled now was begun
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -161,12 +162,15 @@ class Codegen:
             self._unfilled.append(value)
         else:
             self._fill(value)
-        while self._unfilled and not self._making_depth:
+        while len(self._unfilled) > self._unfilled_before and not self._making_depth:
             self._fill(self._unfilled.pop())
 
     def _fill(self, value: VariableTracker) -> None:
+        """Objects that wait from before go on waiting: they may hold `value`, as a key that is hashed, for example."""
+        before, self._unfilled_before = self._unfilled_before, len(self._unfilled)
         value.fill(self)
         self.store_attributes_of_function(value)
+        self._unfilled_before = before
 
     def keep(self, value: VariableTracker | Unwrapped) -> None:
         """Stores a value in a local now, so that code which runs before a later load cannot change it."""

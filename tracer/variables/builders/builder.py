@@ -36,7 +36,7 @@ from tracer.variables.containers.dicts import MappingProxyVariable
 from tracer.variables.containers.lists import RangeVariable, SliceVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable, is_nested_function
-from tracer.variables.objects.patterns import PATTERN_TYPES, PatternVariable
+from tracer.variables.objects import patterns
 from tracer.variables.objects.python_modules import PythonModuleVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
 from tracer.variables.tensors.overrides import TensorSubclassVariable, is_traceable_subclass
@@ -241,7 +241,7 @@ def _constant(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
 @tracks(*BY_IDENTITY)
 def _by_identity(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(IdMatch(source, value))
-    return (PatternVariable if type(value) in PATTERN_TYPES else ConstantVariable)(value, source)
+    return patterns.tracked(value, source) if type(value) in patterns.PATTERN_TYPES else ConstantVariable(value, source)
 
 
 @tracks(*LIBRARY_VALUES)
