@@ -137,3 +137,88 @@ def test_a_layer_of_torch_that_is_one_operation_is_left_to_cpython():
     with torch.no_grad():
         watched(torch.randn(2, 4))
     assert watched.traces == 2
+
+
+def test_a_loop_whose_calls_do_the_work_is_left_to_cpython():
+    layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+
+    def decode(x, steps):
+        total, drawn = 0.0, []
+        x = x * 2
+        for step in range(steps):
+            x = layer(x) + step
+            total += x.sum().item()
+        while len(drawn) < steps:
+            x = layer(x)
+            drawn.append(x.sum().item())
+        return x, total, drawn
+
+    watched = Watched(decode)
+    with torch.no_grad():
+        for steps in (6, 3, 8):
+            watched(torch.randn(2, 4), steps)
+    assert watched.traces == 3  # what comes before the loop, for one `steps` and for any, and the layer
+
+
+def test_a_resume_function_within_such_a_loop_is_left_to_cpython():
+    layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+
+    def fn(x, steps, log):
+        for step in range(steps):
+            log.append(step)
+            tracer.graph_break()
+            x = layer(x)
+        return x, log
+
+    watched = Watched(lambda x, steps: fn(x, steps, []))
+    with torch.no_grad():
+        watched(torch.randn(2, 4), 6)
+    assert watched.traces == 1
+
+
+def test_a_while_loop_in_a_callee_ends_the_trace_before_it():
+    def inner(x, log):
+        while len(log) < 5:
+            x = scaled(x, log, 2)
+        return x
+
+    def fn(x):
+        log = []
+        x = inner(x + 1, log)
+        return x * len(log)
+
+    watched = Watched(fn)
+    watched(torch.ones(3))
+    watched(torch.ones(3))
+    assert watched.traces == 4  # before the loop, the halves of `scaled`, behind the loop
+    breaks(fn, torch.ones(3))
+
+
+def test_a_number_that_a_loop_changes_is_a_symbol_at_once():
+    def newton(x):
+        turns, total = 0, 1.5
+        while True:
+            y = x - (x * x - 2) / (2 * x)
+            if (y - x).abs().max() < 1e-6 or turns > 50:
+                break
+            x, turns, total = y, turns + 1, total * 1.5
+        return x * 3 + turns + total
+
+    watched = Watched(newton)
+    watched(torch.rand(5, dtype=torch.float64) + 1)
+    assert watched.traces == 3  # to the first break, from there to the next, and from there to the end
+
+
+def test_what_follows_a_loop_on_the_way_out_is_not_of_the_loop():
+    def fn(x, log):
+        for factor in (1, 2, 3):
+            if factor == 2:
+                x = scaled(x + 1, log, factor)
+                return x * 2, log
+            x = x - factor
+        return x
+
+    watched = Watched(lambda x: fn(x, []))
+    watched(torch.ones(3))
+    assert watched.traces == 3  # up to the break in `scaled`, from there to its end, and from there to the end of `fn`
+    assert "sub" in watched.graphs[0].code and "mul" in watched.graphs[0].code

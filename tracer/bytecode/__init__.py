@@ -7,6 +7,7 @@ from tracer.bytecode.assembler import Assembler, AssemblyError, Label
 from tracer.bytecode.dialect import DIALECT, Dialect, OpcodeReport, dialect_of, opcode_report
 from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
 from tracer.bytecode.liveness import live_names, overwritten_names
+from tracer.bytecode.loops import loop_resumed_in, outermost_loops
 from tracer.bytecode.resume import (
     ResumeError,
     StackEntry,
@@ -16,6 +17,7 @@ from tracer.bytecode.resume import (
     is_stack_argument,
     original_position,
     resume_code,
+    resumes_at,
     suspended_generator,
 )
 from tracer.bytecode.stack_shape import StackShape, stack_shape
@@ -35,6 +37,8 @@ __all__ = [
     "StackShape",
     "dialect_of",
     "live_names",
+    "loop_resumed_in",
+    "outermost_loops",
     "overwritten_names",
     "opcode_report",
     "original_position",
@@ -44,6 +48,7 @@ __all__ = [
     "is_resume_name",
     "is_stack_argument",
     "resume_code",
+    "resumes_at",
     "stack_shape",
     "suspended_generator",
 ]

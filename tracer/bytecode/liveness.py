@@ -9,7 +9,7 @@ locals an opcode reads and writes.
 """
 
 from tracer.bytecode.dialect import DIALECT
-from tracer.bytecode.instructions import Program
+from tracer.bytecode.instructions import Instruction, Program
 from tracer.bytecode.opcode_facts import FACTS, Access
 
 #: Functions that see all locals of their caller.
@@ -103,6 +103,19 @@ def _backwards(program: Program, adds: list[int], removes: list[int]) -> list[in
     return live
 
 
+def _named(instruction: Instruction) -> tuple[str, ...]:
+    """The locals that an instruction names: two, of STORE_FAST_LOAD_FAST and the like."""
+    return (instruction.argval,) if len(FACTS[instruction.opcode].locals) == 1 else instruction.argval
+
+
+def written_names(instruction: Instruction) -> tuple[str, ...]:
+    """The fast locals that an instruction writes."""
+    accesses = FACTS[instruction.opcode].locals
+    if not accesses:
+        return ()
+    return tuple(name for access, name in zip(accesses, _named(instruction)) if Access.WRITE in access)
+
+
 def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
     bit = {name: 1 << i for i, name in enumerate(program.varnames)}
     reads, writes = [0] * len(program), [0] * len(program)
@@ -111,8 +124,7 @@ def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
         if not accesses:
             continue
         index = instruction.index
-        named = (instruction.argval,) if len(accesses) == 1 else instruction.argval  # two, of STORE_FAST_LOAD_FAST and the like
-        for access, name in zip(accesses, named):
+        for access, name in zip(accesses, _named(instruction)):
             if name not in bit:  # the place of a cell, in a resume function
                 continue
             if Access.READ in access and not writes[index] & bit[name]:

@@ -149,6 +149,13 @@ def is_resume_code(code: CodeType) -> bool:
     return known is not None and known[0]() is code
 
 
+def resumes_at(code: CodeType) -> int | None:
+    """The index of the instruction at which a resume function goes on, after its prologue; None for other code."""
+    if not is_resume_code(code):
+        return None
+    return next(one.target for one in program(code) if one.target is not None)
+
+
 def _remember_origin(resumed: CodeType, code: CodeType, indices: list[int | None]) -> None:
     key = id(resumed)
     forget = weakref.ref(resumed, lambda _, origins=_origins: origins.pop(key, None))  # type: ignore[misc]  # mypy reads no defaults of lambdas

@@ -52,10 +52,13 @@ class BreakEmitter:
         self._describes = describes
         self._describer: Describer | None = None
         self._resumptions: list[list[Resumption]] = []  # of each open frame
+        self._runs_instruction = True
 
-    def emit(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
-        """-> what the root, the first of `frames`, returns"""
+    def emit(self, cg: Codegen, frames: list[InstructionTranslator], runs_instruction: bool = True) -> None:
+        """-> what the root, the first of `frames`, returns. `runs_instruction`: the resume function goes on after the instruction
+        that the innermost frame stands at, which runs here; else with it."""
         cg.fallback = None
+        self._runs_instruction = runs_instruction
         self._describer = Describer(cg) if self._describes else None
         self._resumptions = [[] for _ in frames]
         operands = [] if self._describer is None else self._operands(self._describer, frames[-1])
@@ -127,6 +130,8 @@ class BreakEmitter:
             ran = Ran(list(frame.stack), 1)
             with tracebacks_show_inlined(cg, frame, instead=False):
                 self._run_frame(cg, frames, depth + 1)
+        elif not self._runs_instruction:
+            ran = Ran(list(frame.stack), 0, deferred=True)
         else:
             with tracebacks_show_inlined(cg, frame, instead=True) if depth else contextlib.nullcontext():
                 ran = run_instruction(cg, frames, lambda count: self._push_operands(cg, frames, count))

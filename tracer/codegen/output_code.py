@@ -308,14 +308,14 @@ class OutputCodeBuilder:
 
         return body
 
-    def breaking(self, frame: InstructionTranslator) -> Callable[[Codegen], None]:
-        """The body for a break at the current instruction of `frame`."""
+    def breaking(self, frame: InstructionTranslator, runs_instruction: bool = True) -> Callable[[Codegen], None]:
+        """The body for a break at the current instruction of `frame`, which the output code runs, or else the resume function."""
         frames = frame.frames()
 
         def body(cg: Codegen) -> None:
             self._breaks.save_live_values(cg, frames)
             self.trace.overrides.emit(cg)
-            self._breaks.emit(cg, frames)
+            self._breaks.emit(cg, frames, runs_instruction)
             cg.asm.return_value()
 
         return body

@@ -109,6 +109,7 @@ class OutputGraph:
         self._written: frozenset[int] = frozenset()  # storages that the nodes recorded so far write to
         self._kept: set[Source] = set()  # inputs that the graph writes to without naming them
         self._failing = 0  # how many operators so far may fail
+        self.operations = 0  # how many nodes so far do more than compute with sizes or take a result apart
         self._draws = 0  # how many operators so far have drawn random numbers
         self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
         self.modules_of_wrappers: set[str] = set()  # modules of classes whose `__torch_dispatch__` was traced
@@ -316,7 +317,9 @@ class OutputGraph:
             node.meta[MUST_RUN] = True
         if pure:
             node.meta["pure"] = True
-        elif self.memory is not None:
+            return node
+        self.operations += 1
+        if self.memory is not None:
             self.memory.note(target, self.world.fake_mode.written_storages)
         return node
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tracer import logs
-from tracer.bytecode import Instruction, Program, program
+from tracer.bytecode import Instruction, Program, outermost_loops, program
 from tracer.errors import forget_frames
 from tracer.graph_breaks import unsupported
 from tracer.interpreter import (
@@ -30,6 +30,7 @@ from tracer.interpreter import (
 )
 from tracer.interpreter.callers import Callers
 from tracer.interpreter.handlers import Handler
+from tracer.interpreter.loops import LoopStart, begin_loop, count_operations
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.locations import UserLocation
 from tracer.protocol.inlining import is_polyfill_module
@@ -144,7 +145,8 @@ class InstructionTranslator:
         self._located: tuple[Instruction | None, UserLocation | None] = None, None  # the last answer of `location`
         self.left_at = LeftAt()
         self.nodes_before = len(trace.output.graph.nodes)
-        self.loops: dict[int, int] = {}  # the steps at which loops began, by the index of their FOR_ITER
+        self.loops: dict[int, LoopStart] = {}  # the loops that were begun, as `outermost_loops` names them
+        self.operations_of_callees = 0  # what functions called by this frame have added to the graph
         self.keyword_names: tuple[str, ...] = ()
         self.result: VariableTracker | None = None
         self.yielded = False
@@ -179,6 +181,8 @@ class InstructionTranslator:
         break_at, next_step = trace.break_at, trace.next_step
         log_steps = logs.is_on("trace")
         lines = None if self.is_polyfill else trace.lines
+        loops = outermost_loops(self.program)
+        operations = self.output.operations
         if thrown is not None:
             self.unwind(thrown)
         while True:
@@ -189,6 +193,8 @@ class InstructionTranslator:
                 raise BreakHere(self)
             if log_steps:
                 logs.emit("trace", trace_line(inst.opname, inst.argval, self.stack, self.depth))
+            if loops and inst.index in loops:
+                begin_loop(self, inst.index)
             if lines is not None and inst.opname != "RESUME":
                 lines[self.code, inst.positions.lineno] = None
             try:
@@ -199,6 +205,7 @@ class InstructionTranslator:
                 trace.enter(self)
                 self.unwind(raised)
         self.left_at.index = self.inst.index
+        count_operations(self, self.output.operations - operations)
         trace.enter(outer)
         assert self.result is not None
         return self.result

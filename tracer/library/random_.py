@@ -65,7 +65,7 @@ def _model_of_draw(cls: type, function: Any) -> Any:
         if "out" in kwargs:
             unsupported("random-state", name=function.__name__)
         given = {name: _constant(value, function) for name, value in kwargs.items()}
-        draw = _draw(tx, cls, function, generator, tuple([_constant(arg, function) for arg in args]), given)
+        draw = draw_of(tx, cls, function, generator, tuple([_constant(arg, function) for arg in args]), given)
         sample = _sample(cls, draw)
         number = tx.effects.draw(draw)
         return NONE if sample is None else _tracked_sample(tx, number, sample, _bounds(draw))
@@ -82,7 +82,8 @@ def _constant(value: Value, function: Any) -> Any:
     return value.constant()
 
 
-def _draw(tx: Tracer, cls: type, function: Any, generator: Value, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Draw:
+def draw_of(tx: Tracer, cls: type, function: Any, generator: Value, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Draw:
+    """A call of `function` with a generator of the class `cls` that the program has, or has made in the trace."""
     known = generator.source is not None or isinstance(generator, DrawnGeneratorVariable)
     if not known or generator.python_type() is not cls:
         unsupported("random-state", name=function.__name__)
@@ -272,14 +273,14 @@ def _shuffle(tx: Tracer, generator: Value, x: Value) -> Value:
 
 @models(random.Random.getstate)
 def _getstate(tx: Tracer, generator: Value) -> Value:
-    return DrawnStateVariable(tx.effects.draw(_draw(tx, random.Random, random.Random.getstate, generator, (), {})))
+    return DrawnStateVariable(tx.effects.draw(draw_of(tx, random.Random, random.Random.getstate, generator, (), {})))
 
 
 @models(random.Random.setstate)
 def _setstate(tx: Tracer, generator: Value, state: Value) -> Value:
     if not isinstance(state, DrawnStateVariable):
         unsupported("random-state", name="setstate")
-    tx.effects.draw(_draw(tx, random.Random, random.Random.setstate, generator, (Drawn(state.number),), {}))
+    tx.effects.draw(draw_of(tx, random.Random, random.Random.setstate, generator, (Drawn(state.number),), {}))
     return NONE
 
 

@@ -15,6 +15,7 @@ import torch
 
 from shapes import emission
 from tracer import _C, config, errors, graph_breaks, logs, metrics, monitoring
+from tracer.bytecode import loop_resumed_in
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.forwarding import names_of_args
@@ -26,7 +27,7 @@ from tracer.guards.code import fetchable
 from tracer.guards.identity import TypeMatch
 from tracer.guards.manager import CheckFunctionManager
 from tracer.guards.reading import argument_slots
-from tracer.interpreter.loops import step_before_loop, step_of_first_call
+from tracer.interpreter.loops import WHOLE_FRAME, step_before_loop, step_of_first_call
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.metrics import counters
@@ -163,7 +164,8 @@ class FrameConversion:
 
         always = declared is None and config.specialize_zero_one == "always"
         places = frozenset() if declared is None else declared.domain.places
-        policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes)
+        changed = loop_resumed_in(self.function.__code__)
+        policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes, changed)
         world = FakeWorld(
             asks_layout=options.asks_layout,
             duck_shape=config.duck_shape,
@@ -189,7 +191,7 @@ class FrameConversion:
                 at.frame.stack[:] = [instead_of(value, *self.calls_instead) for value in at.frame.stack]
             for guard in self.relies_on:
                 trace.guard(guard)
-            body = builder.breaking(at.frame)
+            body = builder.breaking(at.frame, runs_instruction=self._break_before_loop is None)
         except ObservedException as raised:
             errors.forget_frames(raised)
             return None
@@ -205,9 +207,11 @@ class FrameConversion:
             self._break_before_loop, self._may_skip_loops = None, False
             return None
         if self._may_skip_loops and not self.region.fullgraph and error.break_step is None:
-            self._break_before_loop = step_before_loop(trace.frame)
+            self._break_before_loop = step_before_loop(trace.frame, weighs_calls=self.region.shapes is None)
             if self._break_before_loop is not None:
                 self._report_break(error, trace)
+                if self._break_before_loop == WHOLE_FRAME:
+                    raise errors.LeftToCPython(error)
                 return self._break_before_loop
             first_call = step_of_first_call(trace.frame) if self._was_offered_by_hook() else None
             if first_call is not None and first_call != break_at:

@@ -18,7 +18,9 @@ from tracer.operators.layout import stride_terms
 from tracer.sources.attributes import AttrSource
 from tracer.sources.base import RootSource, Source
 from tracer.sources.containers import ItemSource
+from tracer.sources.iterators import IteratorPartsSource, UpcomingSource
 from tracer.sources.reading import type_dict
+from tracer.sources.roots import LocalSource
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 from tracer.user_marks import DimMark, dim_marks, sizes_by_name
 
@@ -51,13 +53,17 @@ class DynamismPolicy:
         dynamic: bool | None,
         declared: Collection[str] = (),
         classes: dict[tuple[str, str], weakref.ref[type] | None] | None = None,
+        changed_by_loop: Collection[str] | None = None,
     ) -> None:
         """`declared`: the names of the sizes and ints that the user declared, which are always symbols.
-        `classes`: the local classes that earlier traces met, by name; None if each trace met another one."""
+        `classes`: the local classes that earlier traces met, by name; None if each trace met another one.
+        `changed_by_loop`: for a frame that begins inside a loop, the locals that change from turn to turn; they and what
+        iterators give are symbols at once, if they are numbers."""
         self.history = history
         self.classes = {} if classes is None else classes
         self.dynamic = dynamic
         self.declared = declared
+        self._changed_by_loop = changed_by_loop
         self._dims: dict[str, tuple[list[DimPolicy], list[DimConstraint | None]]] = {}
         self._strides: dict[str, list[DimPolicy]] = {}
         self._scalars: dict[str, bool] = {}
@@ -147,9 +153,20 @@ class DynamismPolicy:
             return False
         known = self._scalars.get(source.name)
         if known is None:
-            varying = self.history.observe(source.name, (value,))
-            known = self._scalars[source.name] = bool(varying) and config.automatic_dynamic_shapes
+            varying = bool(self.history.observe(source.name, (value,))) or self._loop_changes(source)
+            known = self._scalars[source.name] = varying and config.automatic_dynamic_shapes
         return known
+
+    def _loop_changes(self, source: Source) -> bool:
+        """Whether a number is another one in the next turn of the loop that the frame begins in."""
+        if self._changed_by_loop is None:
+            return False
+        step: Source | None = source
+        while step is not None:
+            if isinstance(step, (UpcomingSource, IteratorPartsSource)):
+                return True
+            step = step.base
+        return isinstance(source, LocalSource) and source.local_name in self._changed_by_loop
 
     def value_is_constant(self, source: Source, value: Any) -> bool:
         """Whether a date or time is a constant of the trace. One that is an argument, or has changed between calls, probably
@@ -174,10 +191,10 @@ class DynamismPolicy:
         data = _is_argument(source)
         if config.specialize_int or self.dynamic is False or not (data or _is_kept_between_calls(source)):
             return False
-        varying = self.history.observe(source.name, (value,))
+        varying = bool(self.history.observe(source.name, (value,))) or self._loop_changes(source)
         if data and (self.dynamic or not config.assume_static_by_default):
             return value not in (0, 1) or config.specialize_zero_one == "by_need"
-        return bool(varying) and config.automatic_dynamic_shapes
+        return varying and config.automatic_dynamic_shapes
 
 
 def strides_that_varied(history: SizeHistory, source: Source, tensor: torch.Tensor) -> set[int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.interpreter.handlers import breaks, handles
-from tracer.interpreter.loops import loop_head
+from tracer.interpreter.loops import begin_loop, loop_head
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @handles("GET_ITER")
 def get_iter(tx: Frame, inst: Instruction) -> None:
     """iterable -> iterator"""
-    tx.loops[loop_head(tx.program, inst.index)] = tx.step
+    begin_loop(tx, loop_head(tx.program, inst.index))
     tx.push(tx.pop().iterate(tx))
 
 

@@ -10,6 +10,7 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.library.numpy_ import tensor_of
+from tracer.library.torch_.generators import draw_tensor
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, RangeVariable, SequenceVariable, SizeVariable
@@ -34,7 +35,7 @@ def _without_default_generator(function: Any) -> Any:
 
     def model(tx: Tracer, *args: Value, generator: Value = NONE, **kwargs: Value) -> Value:
         if not generator.is_none():
-            unsupported("random-state", name=f"torch.{function.__name__} with a generator of its own")
+            return draw_tensor(tx, function, list(args), generator, kwargs)
         return tx.call_in_graph(function, list(args), kwargs)
 
     return model

@@ -45,7 +45,7 @@ def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, sourc
 
 _OPAQUE = (
     types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType,
-    staticmethod, classmethod, torch.Generator, torch.storage.UntypedStorage,
+    staticmethod, classmethod, torch.storage.UntypedStorage,
 )  # fmt: skip
 
 

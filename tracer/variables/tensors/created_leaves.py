@@ -77,19 +77,20 @@ def _sizes_before_the_graph(tx: Tracer, fake: torch.Tensor) -> list[int | Comput
     """The sizes, symbolic ones computed from the sizes of inputs. None if no such leaf can be made before the graph runs."""
     if fake.layout is not torch.strided or not (fake.dtype.is_floating_point or fake.dtype.is_complex):
         return None
-    sizes: list[int | Computed] = []
-    for size in fake.shape:
-        number: Any = size
-        if not is_symbolic(number):
-            sizes.append(int(number))
-            continue
-        reduced = number.node.reduced()
-        symbols = tx.output.world.torch_env.symbols_of(reduced)
-        if not all(symbol.backed and symbol.label is not None for symbol in symbols):
-            return None
-        names = {symbol.sympy: f"v{index}" for index, symbol in enumerate(symbols)}
-        sizes.append(Computed(python_source(reduced.sympy, names), tuple(symbol.label for symbol in symbols)))
-    return sizes
+    sizes = [size_before_the_graph(tx, size) for size in fake.shape]
+    return None if any(size is None for size in sizes) else [size for size in sizes if size is not None]
+
+
+def size_before_the_graph(tx: Tracer, size: Any) -> int | Computed | None:
+    """A size, computed from the sizes of inputs where it is symbolic. None if data decide it."""
+    if not is_symbolic(size):
+        return int(size)
+    reduced = size.node.reduced()
+    symbols = tx.output.world.torch_env.symbols_of(reduced)
+    if not all(symbol.backed and symbol.label is not None for symbol in symbols):
+        return None
+    names = {symbol.sympy: f"v{index}" for index, symbol in enumerate(symbols)}
+    return Computed(python_source(reduced.sympy, names), tuple(symbol.label for symbol in symbols))
 
 
 # -- in the output code ------------------------------------------------------------------------------------------------

@@ -1,0 +1,88 @@
+"""`torch.Generator`: what is drawn with a generator of the program's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tracer
+from tests.support import breaks, check
+from tests.support.comparing import Comparison
+
+DRAWS = {
+    "rand": lambda x, g: torch.rand(*x.shape, generator=g),
+    "rand of a shape": lambda x, g: torch.rand(x.shape, generator=g, dtype=torch.float64),
+    "randn": lambda x, g: torch.randn((2, x.shape[0]), generator=g, device="cpu", layout=torch.strided),
+    "randint": lambda x, g: torch.randint(10, (x.shape[0] * 2,), generator=g),
+    "randint between": lambda x, g: torch.randint(3, 9, size=x.shape, generator=g),
+    "normal": lambda x, g: torch.normal(1.0, 2.0, size=(x.shape[0], 3), generator=g),
+    "randperm": lambda x, g: torch.randperm(x.shape[0], generator=g),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_a_draw_with_a_generator_of_ones_own(draw):
+    def fn(x, generator):
+        torch.rand(1, generator=generator)  # unused, but it moves the generator on
+        first = draw(x, generator)
+        return x * 2, first, draw(x, generator) + 1
+
+    traced = tracer.compile(fn, fullgraph=True)
+    mine, plain = torch.Generator().manual_seed(4), torch.Generator().manual_seed(4)
+    for size in (3, 5, 7, 9):
+        x = torch.randn(size, 2)
+        Comparison().same(fn(x, plain), traced(x, mine), "result")
+        assert torch.equal(mine.get_state(), plain.get_state())
+    assert len(tracer.region_of(traced).entries()) <= 2
+
+
+def test_another_generator_has_the_same_entry():
+    traced = tracer.compile(_rand, fullgraph=True)
+    for seed in (1, 2):
+        mine, plain = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed)
+        Comparison().same(_rand(torch.ones(2), plain), traced(torch.ones(2), mine), "result")
+    assert len(tracer.region_of(traced).entries()) == 1
+
+
+def _rand(x, generator):
+    return x + torch.rand(2, generator=generator)
+
+
+def test_a_generator_made_in_the_trace():
+    def fn(x):
+        generator = torch.Generator().manual_seed(3)
+        noise = torch.randn(x.shape, generator=generator)
+        generator.manual_seed(5)
+        return x + noise, torch.randn(3, generator=generator), x.mul_(2)
+
+    check(fn, torch.ones(4))
+
+
+def test_a_result_may_be_written_to_and_differentiated():
+    def fn(x, seed):
+        noise = torch.rand(3, generator=torch.Generator().manual_seed(seed))
+        noise.mul_(x.detach())
+        return (noise * x).sum()
+
+    check(fn, torch.randn(3, requires_grad=True), 4)
+
+
+def test_the_default_generator_keeps_its_order():
+    def fn(x, generator):
+        return torch.rand(2), torch.rand(2, generator=generator), torch.rand(2)
+
+    traced = tracer.compile(fn)
+    for generator in (torch.Generator().manual_seed(1), torch.default_generator):
+        torch.manual_seed(0)
+        generator.manual_seed(2)
+        expected = fn(None, generator)
+        torch.manual_seed(0)
+        generator.manual_seed(2)
+        Comparison().same(expected, traced(None, generator), "result")
+
+
+def test_a_draw_that_depends_on_data_breaks():
+    def fn(x, seed):
+        return torch.bernoulli(x, generator=torch.Generator().manual_seed(seed)) + 1
+
+    breaks(fn, torch.tensor([0.25, 0.5]), 3)

@@ -1,0 +1,110 @@
+"""Models of `torch.Generator` and of the random functions that are given one. Such numbers depend on nothing that the graph
+computes, and the default generator is another one, so that the output code draws them before the graph, as those of NumPy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import _C
+from tracer.effects.random_draws import Draw
+from tracer.graph.fakes.fake_tensors import concrete
+from tracer.graph_breaks import unsupported
+from tracer.guards.identity import Distinct, TypeMatch
+from tracer.guards.values import EqualsMatch
+from tracer.library.random_ import DrawnGeneratorVariable, draw_of
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.sources.attributes import GenericAttrSource
+from tracer.sources.base import Source
+from tracer.sources.roots import ObjectSource
+from tracer.sources.tensors import DrawnTensorSource
+from tracer.variables.builders.builder import VariableBuilder, opaque, tracks
+from tracer.variables.containers.lists import ListVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.created_leaves import no_leaf_can_be_made, size_before_the_graph
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import NONE
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+Value = VariableTracker
+
+#: Each with the number of arguments that it takes before the size. Others draw by what the graph computes.
+_FUNCTIONS: dict[Any, int] = {torch.rand: 0, torch.randn: 0, torch.randint: 2, torch.normal: 2, torch.randperm: 0}
+_DEFAULT = ObjectSource(torch.default_generator, "torch.default_generator")
+
+
+@tracks(torch.Generator)
+def _generator(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if value is torch.default_generator:  # it draws inside the graph, too
+        return opaque(builder, value, source)
+    builder.guard(TypeMatch(source, torch.Generator))
+    builder.guard(Distinct((source, _DEFAULT)))
+    builder.guard(EqualsMatch(GenericAttrSource(source, "device"), value.device))
+    return builder.remember(value, UserObjectVariable(torch.Generator, value, source))
+
+
+@models(torch.Generator)
+def _new_generator(tx: Tracer, device: Value = NONE) -> Value:
+    if not device.is_none() and (not device.is_constant() or torch.device(device.constant()).type != "cpu"):
+        unsupported("random-state", name="torch.Generator of another device than the CPU")
+    return DrawnGeneratorVariable(tx.effects.draw(Draw(torch.Generator, None, (), {})), torch.Generator)
+
+
+@models(torch.Generator.manual_seed)
+def _manual_seed(tx: Tracer, generator: Value, seed: Value) -> Value:
+    if not seed.is_constant() or type(seed.constant()) is not int:
+        unsupported("random-state", name="torch.Generator.manual_seed of a number that varies")
+    tx.effects.draw(draw_of(tx, torch.Generator, torch.Generator.manual_seed, generator, (seed.constant(),), {}))
+    return generator
+
+
+def draw_tensor(tx: Tracer, function: Any, args: list[Value], generator: Value, kwargs: dict[str, Value]) -> Value:
+    """`function(*args, generator=generator, **kwargs)`, drawn before the graph."""
+    name = f"torch.{function.__name__} with a generator of its own"
+    count = _FUNCTIONS.get(function)
+    if function is torch.randint and len(args) + ("size" in kwargs) == 2:
+        args = [tx.literal(0), *args]
+    if not isinstance(generator, UserObjectVariable):
+        unsupported("random-state", name=f"torch.{function.__name__} with the default generator, given by name,")
+    if count is None or no_leaf_can_be_made(tx) or not all(arg.is_constant() for arg in args[:count]):
+        unsupported("random-state", name=name)
+    first = tuple([arg.constant() for arg in args[:count]])
+    left_out = {key for key, value in kwargs.items() if value.is_constant() and value.constant() in (None, False, torch.strided)}
+    if set(kwargs) - left_out - {"dtype", "device", "size"} or len(first) < count or not {*map(type, first)} <= {int, float}:
+        unsupported("random-state", name=name)
+    drawn = _like(tx, function, args[count:], {key: value for key, value in kwargs.items() if key not in left_out})
+    sizes = [size_before_the_graph(tx, size) for size in drawn.shape]
+    if any(size is None for size in sizes):
+        unsupported("random-state", name=f"{name}, of a size that depends on data,")
+    given = function, first, drawn.dtype, drawn.device, *sizes
+    number = tx.effects.draw(draw_of(tx, torch.Generator, drawn_tensor, generator, given, {}))
+    fake = tx.output.world.run(torch.empty, (tuple(drawn.shape),), {"dtype": drawn.dtype, "device": drawn.device})
+    real = torch.empty([concrete(size) for size in drawn.shape], dtype=drawn.dtype, device=drawn.device)
+    return tx.output.wrap(tx.output.add_input(DrawnTensorSource(number), real, fake, own_memory=True), fake)
+
+
+def _like(tx: Tracer, function: Any, size: list[Value], kwargs: dict[str, Value]) -> torch.Tensor:
+    """A fake of the size, dtype and device of what the function draws."""
+    if function in (torch.randint, torch.randperm):
+        kwargs = {"dtype": tx.literal(torch.int64)} | kwargs
+    if function is torch.randperm:
+        size = [ListVariable(size)]
+    made = tx.call_in_graph(torch.empty, size, kwargs)  # nothing uses this operation, so that the graph is rid of it
+    assert isinstance(made, TensorVariable)
+    return made.fake
+
+
+def drawn_tensor(
+    generator: torch.Generator, function: Any, first: tuple[Any, ...], dtype: torch.dtype, device: torch.device, *sizes: int
+) -> torch.Tensor:
+    """In the output code: what the function draws."""
+    size = sizes if function is torch.randperm else (sizes,)
+    drawn: torch.Tensor = function(*first, *size, generator=generator, dtype=dtype, device=device)
+    return drawn
+
+
+_C.never_trace(drawn_tensor.__code__)
