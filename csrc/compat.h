@@ -24,6 +24,7 @@
 #undef _PyGC_FINALIZED
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #define Py_BUILD_CORE
 #include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
@@ -170,6 +171,20 @@ type_dict(PyTypeObject *type)
     return dict;
 #else
     return type->tp_dict;
+#endif
+}
+
+/* What a weak reference leads to, borrowed; None if that is gone. 3.13 calls the functions deprecated that do not count it. */
+static inline PyObject *
+weakref_target(PyObject *reference)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *target = NULL;
+    (void)PyWeakref_GetRef(reference, &target); /* fails for what is no weak reference */
+    Py_XDECREF(target);                         /* which others hold: it would be gone */
+    return target == NULL ? Py_None : target;
+#else
+    return PyWeakref_GET_OBJECT(reference);
 #endif
 }
 

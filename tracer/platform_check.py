@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-SUPPORTED_PYTHON = ((3, 11), (3, 12))  # in pyproject.toml and setup.py, too
+SUPPORTED_PYTHON = ((3, 11), (3, 12), (3, 13))  # in pyproject.toml and setup.py, too
 TESTED_TORCH = ((2, 13), (2, 14))  # likewise
 _TESTED = " and ".join(".".join(map(str, version)) for version in TESTED_TORCH)
 

@@ -1,5 +1,52 @@
 #include "guards/versions.h"
 
+/* ---- dicts ---- */
+
+#if PY_VERSION_HEX >= 0x030D0000
+static int watcher = -1;
+
+/* Called before the change. CPython numbers all other changes itself after this. */
+static int
+count_change(PyDict_WatchEvent Py_UNUSED(event), PyObject *dict, PyObject *Py_UNUSED(key), PyObject *Py_UNUSED(value))
+{
+    PyDictObject *changed = (PyDictObject *)dict;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    changed->ma_version_tag = DICT_NEXT_VERSION(PyInterpreterState_Get())
+                              | (changed->ma_version_tag & DICT_WATCHER_AND_MODIFICATION_MASK);
+#pragma GCC diagnostic pop
+    return 0;
+}
+
+int
+versions_init(void)
+{
+    watcher = PyDict_AddWatcher(count_change);
+    return watcher < 0 ? -1 : 0;
+}
+
+const uint64_t *
+version_of_dict_from_now(PyObject *dict)
+{
+    PyDict_Watch(watcher, dict); /* does not fail: it is a dict, and the watcher is there */
+    return version_of_dict(dict);
+}
+#else
+int
+versions_init(void)
+{
+    return 0;
+}
+
+const uint64_t *
+version_of_dict_from_now(PyObject *dict)
+{
+    return version_of_dict(dict);
+}
+#endif
+
+/* ---- classes and functions ---- */
+
 static void
 assign_version(PyTypeObject *type)
 {

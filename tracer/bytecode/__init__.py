@@ -10,6 +10,7 @@ from tracer.bytecode.liveness import live_names, overwritten_names
 from tracer.bytecode.resume import (
     ResumeError,
     StackEntry,
+    callee_kinds,
     function_name,
     is_resume_code,
     is_resume_name,
@@ -33,6 +34,7 @@ __all__ = [
     "ResumeError",
     "StackEntry",
     "StackShape",
+    "callee_kinds",
     "dialect_of",
     "live_names",
     "overwritten_names",

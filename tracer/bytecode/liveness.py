@@ -110,15 +110,14 @@ def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
         accesses = FACTS[instruction.opcode].locals
         if not accesses:
             continue
-        index = instruction.index
-        named = (instruction.argval,) if len(accesses) == 1 else instruction.argval  # two, of STORE_FAST_LOAD_FAST and the like
-        for access, name in zip(accesses, named):
-            if name not in bit:  # the place of a cell, in a resume function
-                continue
-            if Access.READ in access and not writes[index] & bit[name]:
-                reads[index] |= bit[name]
-            if Access.WRITE in access:
-                writes[index] |= bit[name]
+        (access,) = accesses
+        name = instruction.argval
+        if name not in bit:  # the place of a cell, in a resume function
+            continue
+        if Access.READ in access:
+            reads[instruction.index] |= bit[name]
+        if Access.WRITE in access:
+            writes[instruction.index] |= bit[name]
     for start in zero_argument_supers(program):
         if program.argnames[0] not in program.cellvars:
             for index in range(start, start + len(DIALECT.call_sequence)):

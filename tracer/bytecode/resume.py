@@ -36,6 +36,11 @@ class ResumeError(ValueError):
     """This code cannot be resumed there, or not with this stack."""
 
 
+def callee_kinds() -> tuple[StackEntry, ...]:
+    """How a callable and its NULL lie on the stack for a call."""
+    return ("null", "value") if DIALECT.null_first else ("value", "null")
+
+
 def resume_code(
     code: CodeType,
     index: int,
