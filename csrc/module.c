@@ -18,7 +18,6 @@
 #include "guards/metaclass.h"
 #include "guards/steady.h"
 #include "guards/unchanged.h"
-#include "guards/versions.h"
 #include "hook/code_marks.h"
 #include "hook/eval_chain.h"
 #include "hook/frame_eval.h"
@@ -68,7 +67,7 @@ fill_module(PyObject *module)
     if (PyModule_AddFunctions(module, guard_check_methods) < 0 || kinds_init(module) < 0) {
         return -1;
     }
-    if (thread_context_init() < 0 || code_marks_init() < 0 || versions_init() < 0 || region_init(module) < 0) {
+    if (thread_context_init() < 0 || code_marks_init() < 0 || region_init(module) < 0) {
         return -1;
     }
     if (tensor_checks_init(module) < 0 || tensor_words_init(module) < 0) {

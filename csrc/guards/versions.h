@@ -1,15 +1,11 @@
 /* Versions: how CPython itself tells that a dict, a class or a function is what it was. Everything else asks here.
  *
- * CPython numbers each change of a dict and of a class in the object itself. From 3.13 on an instance keeps its attributes beside
- * its dict (inline values): assigning one changes the dict, and the number of the dict stays. Then watchers are told of the change,
- * and ours counts it. */
+ * CPython numbers each change of a dict and of a class in the object itself. 3.12 calls the number of a dict deprecated and still
+ * counts it; 3.14 does not. Watchers are called at a change in its place, and can count it in words that these files keep. */
 #ifndef TRACER_VERSIONS_H
 #define TRACER_VERSIONS_H
 
 #include "compat.h"
-
-/* Once, when the extension is imported. 0, or -1 with an exception. */
-int versions_init(void);
 
 /* Where the version of a dict stands: a word of another value after each change that follows version_of_dict_from_now(), valid
  * while the dict lives. No two dicts of a process ever have the same one, so it also tells a dict from another that was made at its
@@ -25,11 +21,15 @@ version_of_dict(PyObject *dict)
 
 const uint64_t *version_of_dict_from_now(PyObject *dict);
 
-/* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now. */
+/* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now, which a flag says before 3.13. */
 static inline uint64_t
 version_of_class(PyTypeObject *type)
 {
+#if PY_VERSION_HEX >= 0x030D0000
+    return type->tp_version_tag;
+#else
     return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+#endif
 }
 
 /* The same; a class that has none is given one, if CPython has any left. */

@@ -197,11 +197,11 @@ def test_index_at_finds_caches_and_prefixes():
 
 def test_instructions_say_what_they_are():
     def f(a):
-        return 7 if a else 8
+        return 7 if a is None else 8
 
     shown = [str(i) for i in program(f.__code__)]
     assert "1 LOAD_FAST 'a'" in shown and any(
-        f"2 {jump} to 5" in shown for jump in ("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_IF_FALSE")
+        f"2 {jump} to 5" in shown for jump in ("POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_IF_NOT_NONE")
     )
 
 

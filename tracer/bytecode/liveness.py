@@ -112,7 +112,7 @@ def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
             continue
         (access,) = accesses
         name = instruction.argval
-        if name not in bit:  # the place of a cell, in a resume function
+        if instruction.arg in program.cell_slots:
             continue
         if Access.READ in access:
             reads[instruction.index] |= bit[name]
