@@ -193,6 +193,12 @@ def of_the_base(x):
     return x + Derived().more()
 
 
+@tracer.disable
+def left_to_cpython(x, by):
+    LOG.append("called")
+    return x * by
+
+
 PROGRAMS = {
     "BINARY_OP": lambda x: Breaking() + 1,
     "COMPARE_OP": lambda x: Breaking() < 1,
@@ -209,7 +215,7 @@ PROGRAMS = {
     "STORE_ATTR": attribute_stored,
     "DELETE_ATTR": attribute_deleted,
     "CALL": lambda x: Breaking()(x),
-    "CALL_KW": lambda x: eval("2 + 3", globals={}),
+    "CALL_KW": lambda x: left_to_cpython(x, by=3),
     "CALL_FUNCTION_EX": lambda x: eval(*["2 + 3", {}]),
     "FORMAT_VALUE": lambda x: f"{Breaking():>3} {x.ndim}",
     "FORMAT_SIMPLE": lambda x: f"{Breaking()} {x.ndim}",
