@@ -30,7 +30,10 @@ static PyMethodDef module_methods[] = {
      "swap_active(region_or_None) -> the region that was active on this thread before, or None"},
     {"active_region", py_active_region, METH_NOARGS, "active_region() -> the region active on this thread, or None"},
     {"set_stance_c", py_set_stance, METH_O,
-     "set_stance_c(mode) -> the mode of this thread before. 0: normal, 1: run only, 2: disabled"},
+     "set_stance_c(mode) -> the mode of this thread before. 0: normal, 1: run only, 2: disabled, -1: that of the process"},
+    {"set_stance_of_process", py_set_stance_of_process, METH_O,
+     "set_stance_of_process(mode) -> the mode before, of the threads that have taken none. 0: normal, 1: run only, 2: "
+     "disabled"},
     {"never_trace", (PyCFunction)(void (*)(void))py_never_trace, METH_VARARGS | METH_KEYWORDS,
      "never_trace(code, *, callees=False): no region is ever asked about this code; with `callees`, nor about what it "
      "calls"},

@@ -38,6 +38,9 @@ def runtime_library(name: str) -> str:
 
 
 def build() -> None:
+    # setuptools keeps files that seem newer than their sources, and files whose sources are gone.
+    for copied in PLACE.rglob("*.py"):
+        copied.unlink()
     subprocess.run(
         [sys.executable, "setup.py", "--quiet", "build", "--build-lib", str(PLACE)],
         cwd=ROOT,

@@ -183,7 +183,7 @@ apply_answer(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
 static LookupResult
 handle_miss(ThreadContext *context, CallSite *site, Entry **entry)
 {
-    if (context->stance == STANCE_RUN_ONLY || region_is_skipped(site->region, site->code)
+    if (thread_context_stance(context) == STANCE_RUN_ONLY || region_is_skipped(site->region, site->code)
         || thread_recursion_left(PyThreadState_Get()) < FRAMES_OF_A_TRACE) {
         return LOOKUP_ORIGINAL;
     }

@@ -111,21 +111,37 @@ py_is_failure(PyObject *Py_UNUSED(module), PyObject *error)
     return PyBool_FromLong(is_failure(error));
 }
 
-/* Of the exception that is set: whether it is a failure. Then it is cleared. */
-static int
-forget_failure(void)
+/* A function of tracer/effects/graph_failures.py, called with the program's code and one more argument. Logging never fails a call:
+ * where it raises, that is shown as unraisable, and None is the result. */
+static PyObject *
+tell(const char *function, const GraphCall *self, PyObject *argument)
+{
+    PyObject *module = PyImport_ImportModule("tracer.effects.graph_failures");
+    PyObject *result = module == NULL ? NULL : PyObject_CallMethod(module, function, "OO", self->original, argument);
+    Py_XDECREF(module);
+    if (result == NULL) {
+        PyErr_WriteUnraisable((PyObject *)self->original);
+        return Py_NewRef(Py_None);
+    }
+    return result;
+}
+
+/* Of the exception that is set: a text of it if it is a failure, and then it is cleared; else NULL, and it stays. */
+static PyObject *
+forget_failure(const GraphCall *self)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    int fails = is_failure(type);
-    if (!fails) {
+    if (!is_failure(type)) {
         PyErr_Restore(type, value, traceback);
-        return 0;
+        return NULL;
     }
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *text = tell("describe", self, value);
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
-    return 1;
+    return text;
 }
 
 /* CPython runs the program's own code, which raises at the program's own line. */
@@ -139,6 +155,22 @@ run_original(const GraphCall *self, const CallSite *site, PyObject *globals)
     Py_XSETREF(((PyFunctionObject *)function)->func_closure, Py_XNewRef(site->function->func_closure));
     PyObject *result = PyObject_Vectorcall(function, site->slots, (size_t)site->argument_count, NULL);
     Py_DECREF(function);
+    return result;
+}
+
+/* After the graph raised: the program, if that was a failure. */
+static PyObject *
+run_instead(const GraphCall *self, const CallSite *site, PyObject *globals)
+{
+    PyObject *failure = forget_failure(self);
+    if (failure == NULL) {
+        return NULL;
+    }
+    PyObject *result = run_original(self, site, globals);
+    if (result != NULL) {
+        Py_DECREF(tell("report", self, failure));
+    }
+    Py_DECREF(failure);
     return result;
 }
 
@@ -168,8 +200,8 @@ graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *si
     if (results != NULL) {
         result = first_of(results);
     }
-    else if (forget_failure()) {
-        result = run_original(self, site, globals);
+    else {
+        result = run_instead(self, site, globals);
     }
     context->argument_list = outer;
     return result;

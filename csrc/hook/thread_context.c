@@ -8,6 +8,7 @@
 #define CAPSULE_NAME "tracer._C.ThreadContext"
 
 _Thread_local ThreadContext *thread_context_last = NULL;
+Stance thread_context_stance_of_process = STANCE_NORMAL;
 static PyObject *dict_key = NULL;
 
 int
@@ -45,6 +46,7 @@ make_context(PyThreadState *thread, PyObject *dict)
         return NULL;
     }
     context->thread = thread;
+    context->stance = STANCE_OF_PROCESS;
     PyObject *capsule = PyCapsule_New(context, CAPSULE_NAME, free_context);
     if (capsule == NULL) {
         PyMem_Free(context);
@@ -142,23 +144,46 @@ thread_context_is_quiet(PyThreadState *thread)
     return context != NULL && context->quiet > 0;
 }
 
-PyObject *
-py_set_stance(PyObject *Py_UNUSED(module), PyObject *stance)
+/* 0, or -1 with an exception. */
+static int
+parse_stance(PyObject *number, Stance least, Stance *stance)
 {
-    long value = PyLong_AsLong(stance);
+    long value = PyLong_AsLong(number);
     if (value == -1 && PyErr_Occurred()) {
-        return NULL;
+        return -1;
     }
-    if (value < STANCE_NORMAL || value > STANCE_DISABLED) {
-        PyErr_Format(PyExc_ValueError, "a stance is 0 (normal), 1 (run only) or 2 (disabled), not %ld", value);
-        return NULL;
+    if (value < (long)least || value > STANCE_DISABLED) {
+        PyErr_Format(PyExc_ValueError,
+                     "a stance is 0 (normal), 1 (run only), 2 (disabled) or, of a thread, -1 (that of the process), "
+                     "not %ld",
+                     value);
+        return -1;
     }
+    *stance = (Stance)value;
+    return 0;
+}
+
+PyObject *
+py_set_stance(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    Stance stance;
     ThreadContext *context = thread_context_get();
-    if (context == NULL) {
+    if (context == NULL || parse_stance(number, STANCE_OF_PROCESS, &stance) < 0) {
         return NULL;
     }
     Stance before = context->stance;
-    context->stance = (Stance)value;
+    context->stance = stance;
+    return PyLong_FromLong(before);
+}
+
+PyObject *
+py_set_stance_of_process(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    Stance stance, before = thread_context_stance_of_process;
+    if (parse_stance(number, STANCE_NORMAL, &stance) < 0) {
+        return NULL;
+    }
+    thread_context_stance_of_process = stance;
     return PyLong_FromLong(before);
 }
 

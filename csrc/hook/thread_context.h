@@ -8,6 +8,7 @@
 typedef struct Region Region;
 
 typedef enum {
+    STANCE_OF_PROCESS = -1, /* of a thread only: it has taken none, and that of the process holds */
     STANCE_NORMAL = 0,
     STANCE_RUN_ONLY = 1, /* entries may hit; a miss runs in CPython, the callback is not asked */
     STANCE_DISABLED = 2, /* everything runs in CPython */
@@ -22,8 +23,8 @@ typedef struct CallRecord {
 
 typedef struct {
     PyThreadState *thread;
-    Region *active; /* strong; NULL: no frame of this thread is offered to anyone */
-    Stance stance;
+    Region *active;              /* strong; NULL: no frame of this thread is offered to anyone */
+    Stance stance;               /* what the thread has taken; thread_context_stance() says which holds */
     PyFunctionObject *unoffered; /* borrowed: the next frame of this very function is offered to nobody */
     CallRecord *calls;
     PyObject *argument_list; /* borrowed: what the frame that begins now may empty once it has its arguments, or NULL */
@@ -49,11 +50,20 @@ thread_context_get(void)
 /* The context of `thread`, which is the current one; NULL, without an exception, when it has none yet. */
 ThreadContext *thread_context_peek(PyThreadState *thread);
 
+/* The one that threads have which took none. */
+extern Stance thread_context_stance_of_process __attribute__((visibility("hidden")));
+
+static inline Stance
+thread_context_stance(const ThreadContext *context)
+{
+    return context->stance == STANCE_OF_PROCESS ? thread_context_stance_of_process : context->stance;
+}
+
 /* Whether CPython is to run everything on this thread, as it was written. */
 static inline int
 thread_context_is_disabled(const ThreadContext *context)
 {
-    return context->stance == STANCE_DISABLED || thread_is_debugged(context->thread);
+    return thread_context_stance(context) == STANCE_DISABLED || thread_is_debugged(context->thread);
 }
 
 /* Makes `region` active (steals the reference; NULL: none) and gives back the one before, now the caller's.
@@ -78,7 +88,8 @@ int thread_context_release_arguments(ThreadContext *context);
 /* Python: let_go(), called by cached code as it begins. */
 PyObject *py_let_go(PyObject *module, PyObject *unused);
 
-/* Python: set_stance_c(mode) */
+/* Python: set_stance_c(mode), set_stance_of_process(mode) */
 PyObject *py_set_stance(PyObject *module, PyObject *stance);
+PyObject *py_set_stance_of_process(PyObject *module, PyObject *stance);
 
 #endif

@@ -276,14 +276,14 @@ def test_stances():
     ask = Recorder(callee=entry(cached, lambda x: x == 1))
     call = Dispatcher(Region(ask), fresh(callee))
     assert call(1) == "cached"
-    assert set_stance_c(1) == 0  # run only
+    assert set_stance_c(1) == -1  # run only
     assert call(1) == "cached" and call(2) == 3
     assert set_stance_c(2) == 1  # disabled
     assert call(1) == 2
     assert Dispatcher(call.region, fresh(caller))(1) == 4
-    assert set_stance_c(0) == 2
+    assert set_stance_c(-1) == 2
     assert ask.names == ["callee"]
-    for wrong in (3, -1):
+    for wrong in (3, -2):
         with pytest.raises(ValueError):
             set_stance_c(wrong)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 
+import pytest
+
+from tests.csrc.calls import callee
 from tests.csrc.entries import Recorder, entry, fresh
 from tests.support.processes import run_python
 from tracer import _C
@@ -135,10 +138,24 @@ def test_the_stance_is_of_one_thread():
     seen = []
     before = set_stance_c(2)
     try:
-        in_threads(lambda: seen.append(set_stance_c(0)))
+        in_threads(lambda: seen.append(set_stance_c(-1)))
     finally:
         set_stance_c(before)
-    assert seen == [0]
+    assert seen == [-1]
+
+
+def test_a_thread_that_has_taken_no_stance_has_that_of_the_process():
+    call, seen = Dispatcher(Region(Recorder(callee=entry(lambda x: "cached", lambda x: True))), fresh(callee)), []
+    assert _C.set_stance_of_process(2) == 0
+    try:
+        in_threads(lambda: (set_stance_c(0), seen.append(call(1))))
+        in_threads(lambda: seen.append(call(1)))
+    finally:
+        assert _C.set_stance_of_process(0) == 2
+    assert seen == ["cached", 2]
+    for wrong in (-1, 3):
+        with pytest.raises(ValueError):
+            _C.set_stance_of_process(wrong)
 
 
 FORK = """

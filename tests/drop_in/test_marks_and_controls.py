@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -269,6 +270,16 @@ def test_stances_hold_for_the_tracer():
         compiled(torch.ones(1))
     compiled(torch.ones(1))
     assert len(entries_of(compiled)) == 1
+
+
+def test_a_stance_holds_on_all_threads():
+    compiled = torch.compile(plus_one)
+    with ThreadPoolExecutor(1) as pool:
+        with torch.compiler.set_stance("force_eager"):
+            pool.submit(compiled, torch.ones(1)).result()
+        assert not entries_of(compiled)
+        pool.submit(compiled, torch.ones(1)).result()
+        assert len(entries_of(compiled)) == 1
 
 
 def test_a_stance_taken_before_the_install_holds():

@@ -22,7 +22,7 @@ from tracer.codegen.handover import Break, Describer, Return, changed_before, ra
 from tracer.codegen.random_draws import emit_draws, emit_restore_states
 from tracer.codegen.replay import replay
 from tracer.codegen.tracebacks import tracebacks_hide_frame
-from tracer.effects import rollback
+from tracer.effects import graph_failures, rollback
 from tracer.guards.reading import argument_slots
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
@@ -235,14 +235,25 @@ class OutputCodeBuilder:
                 asm.jump_if_true(restored)
                 asm.emit("RERAISE", 0)
                 asm.place(restored)
-            asm.pop()
+            failure = self._describe_failure(cg)
             if label is fallback.after_call and fallback.random_state is not None:
                 cg.call_object(torch.set_rng_state, functools.partial(asm.load_fast, fallback.random_state))
                 asm.pop()
             if drawn is not None:
                 emit_restore_states(cg, drawn)
             self._run_original(cg)
+            cg.call_object(
+                graph_failures.report, lambda: cg.load_const(self._original), functools.partial(asm.load_fast, failure)
+            )
+            asm.pop()
             asm.return_value()
+
+    def _describe_failure(self, cg: Codegen) -> str:
+        """error -> . Returns the local with its text."""
+        error = cg.store_temporary()
+        cg.call_object(graph_failures.describe, lambda: cg.load_const(self._original), functools.partial(cg.asm.load_fast, error))
+        cg.asm.store_fast(error)
+        return error
 
     def _fall_back_unless_as_traced(self, cg: Codegen, drawn: str | None) -> None:
         """whether the caches have given what was traced -> . If not, runs the original code."""

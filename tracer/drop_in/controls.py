@@ -52,19 +52,19 @@ def set_stance(stance: Any) -> Any:
         message = "set_stance(skip_guard_eval_unsafe=True) has no effect while the tracer is installed: guards are evaluated"
         warnings.warn(message, stacklevel=levels_to_the_user())
     before = _set_stance(stance)
-    stances.switch(stance.stance)
+    stances.switch_all(stance.stance)
     return before
 
 
 class StanceTakenBefore:
-    """The stance that the program took before the install is ours, too, on this thread."""
+    """The stance that the program took before the install is ours, too."""
 
     def __init__(self) -> None:
-        self._before = stances.switch(eval_frame._stance.stance) if eval_frame._stance.stance in stances.STANCES else None
+        self._before = stances.switch_all(eval_frame._stance.stance) if eval_frame._stance.stance in stances.STANCES else None
 
     def take_back(self) -> None:
         if self._before is not None:
-            stances.restore(self._before)
+            stances.restore_all(self._before)
 
 
 # -- explain and export ----------------------------------------------------------------------------------------

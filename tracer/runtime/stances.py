@@ -1,4 +1,5 @@
-"""Stances: whether calls of compiled functions on this thread use entries, and whether misses are traced.
+"""Stances: whether calls of compiled functions use entries, and whether misses are traced. A thread that has taken none has that
+of the process.
 
 The extension knows three modes (`_C.set_stance_c`); what the other stances do at a miss is in `misses`.
 """
@@ -9,7 +10,7 @@ import threading
 
 from tracer import _C
 
-NORMAL, RUN_ONLY, DISABLED = 0, 1, 2  # modes of tracer._C.set_stance_c
+OF_PROCESS, NORMAL, RUN_ONLY, DISABLED = -1, 0, 1, 2  # modes of tracer._C.set_stance_c
 
 STANCES: dict[str, int] = {
     "default": NORMAL,
@@ -20,25 +21,42 @@ STANCES: dict[str, int] = {
 }
 
 
-class _Current(threading.local):
+Before = tuple[str, int]
+
+
+class _Taken(threading.local):
     name = "default"
 
 
-_current = _Current()
+_taken = _Taken()
+_of_process = "default"
 
 
 def current() -> str:
-    """The stance of this thread."""
-    return _current.name
+    """The stance that holds on this thread."""
+    return _of_process if _taken.name == "default" else _taken.name
 
 
-def switch(name: str) -> tuple[str, int]:
-    """Takes a stance on this thread; returns what `restore` needs."""
-    before = _current.name
-    _current.name = name
-    return before, _C.set_stance_c(STANCES[name])
+def switch(name: str) -> Before:
+    """Takes a stance on this thread; "default" is that of the process. Returns what `restore` needs."""
+    before, _taken.name = _taken.name, name
+    return before, _C.set_stance_c(OF_PROCESS if name == "default" else STANCES[name])
 
 
-def restore(before: tuple[str, int]) -> None:
-    _current.name = before[0]
+def restore(before: Before) -> None:
+    _taken.name = before[0]
     _C.set_stance_c(before[1])
+
+
+def switch_all(name: str) -> tuple[Before, str]:
+    """Takes a stance on this thread and all others that have taken none. Returns what `restore_all` needs."""
+    global _of_process
+    before, _of_process = _of_process, name
+    _C.set_stance_of_process(STANCES[name])
+    return switch("default"), before
+
+
+def restore_all(before: tuple[Before, str]) -> None:
+    of_thread, of_process = before
+    switch_all(of_process)
+    restore(of_thread)
