@@ -216,7 +216,7 @@ class BreakEmitter:
         locals_ = tuple(handed)
         kinds: tuple[StackEntry, ...] = tuple("null" if isinstance(value, NullVariable) else "value" for value in stack)
         exc_handled = _handled_positions(stack)
-        kinds += callee_kinds() if is_callee else ("value",) * len(results)
+        kinds += callee_kinds() if is_callee else tuple("value" for _ in results)
         key = (frame.code, index, kinds, locals_, exc_handled)
         name = self.resumes.get(key)
         if name is None:
