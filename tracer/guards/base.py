@@ -80,8 +80,10 @@ class Guard(_C.Value):
     def sources(self) -> tuple[Source, ...]:
         """What it reads: the source in its field `source`, or those in `group`. A kind with neither reads none."""
         source: Source | None = getattr(self, "source", None)
+        if source is not None:
+            return (source,)
         group: tuple[Source, ...] = getattr(self, "group", ())
-        return group if source is None else (source,)
+        return group
 
     def demands(self) -> tuple[Demand, ...]:
         """What it demands of the values at its sources, see `guards.demands`. C checks these, and decisions between entries are
