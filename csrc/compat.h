@@ -24,6 +24,7 @@
 #undef _PyGC_FINALIZED
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #define Py_BUILD_CORE
 #include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
@@ -170,6 +171,58 @@ type_dict(PyTypeObject *type)
     return dict;
 #else
     return type->tp_dict;
+#endif
+}
+
+/* As PyDict_Next, with the hash under which the dict has the key. From 3.13 on, what gives both is not exported. */
+static inline int
+dict_next(PyObject *dict, Py_ssize_t *at, PyObject **key, PyObject **value, Py_hash_t *hash)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    if (!PyDict_Next(dict, at, key, value)) {
+        return 0;
+    }
+    PyDictKeysObject *keys = ((PyDictObject *)dict)->ma_keys;
+    *hash = DK_IS_UNICODE(keys) ? PyObject_Hash(*key) : DK_ENTRIES(keys)[*at - 1].me_hash;
+    return 1;
+#else
+    return _PyDict_Next(dict, at, key, value, hash);
+#endif
+}
+
+/* How functions are called that nobody has changed the calling of; NULL if that cannot be told. From 3.13 on the function is not
+ * exported, but any new one has it. */
+static inline vectorcallfunc
+plain_function_vectorcall(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    static vectorcallfunc found = NULL;
+    if (found == NULL) {
+        PyObject *code = (PyObject *)PyCode_NewEmpty("", "", 1), *globals = PyDict_New();
+        PyObject *function = code == NULL || globals == NULL ? NULL : PyFunction_New(code, globals);
+        found = function == NULL ? NULL : ((PyFunctionObject *)function)->vectorcall;
+        Py_XDECREF(function);
+        Py_XDECREF(globals);
+        Py_XDECREF(code);
+        PyErr_Clear();
+    }
+    return found;
+#else
+    return _PyFunction_Vectorcall;
+#endif
+}
+
+/* What a weak reference leads to, borrowed; None if that is gone. 3.13 calls the functions deprecated that do not count it. */
+static inline PyObject *
+weakref_target(PyObject *reference)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *target = NULL;
+    (void)PyWeakref_GetRef(reference, &target); /* fails for what is no weak reference */
+    Py_XDECREF(target);                         /* which others hold: it would be gone */
+    return target == NULL ? Py_None : target;
+#else
+    return PyWeakref_GET_OBJECT(reference);
 #endif
 }
 

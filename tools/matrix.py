@@ -10,6 +10,7 @@ combinations only, `--folders tests/api` these folders only; the page says what 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 from collections import Counter
@@ -60,7 +61,7 @@ def run(python: str, torch: str, chosen: list[str]) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         files = sorted(str(path) for path in ROOT.glob(folder)) if "*" in folder else [folder]
         command = [str(found), "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", *files]
-        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        ran = subprocess.run(command, cwd=ROOT, env={**os.environ, "TRACER_TRY_PYTHON": "1"}, capture_output=True, text=True)
         log.write_text(ran.stdout + ran.stderr)
         print(f"{python} {torch} {folder}: {ran.stdout.splitlines()[-1:]}", flush=True)
 

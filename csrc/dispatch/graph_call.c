@@ -48,7 +48,7 @@ graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site)
 static int
 is_plain_function(PyObject *callable)
 {
-    return PyFunction_Check(callable) && ((PyFunctionObject *)callable)->vectorcall == _PyFunction_Vectorcall;
+    return PyFunction_Check(callable) && ((PyFunctionObject *)callable)->vectorcall == plain_function_vectorcall();
 }
 
 static PyObject *
@@ -75,8 +75,9 @@ call_graph(const GraphCall *self, PyObject **inputs)
         *--inputs = PyMethod_GET_SELF(graph);
         count++;
     }
-    PyObject *results = is_plain_function(function) ? _PyFunction_Vectorcall(function, inputs, (size_t)count, NULL)
-                                                    : call_holding_inputs(function, inputs, count);
+    PyObject *results = is_plain_function(function)
+                            ? ((PyFunctionObject *)function)->vectorcall(function, inputs, (size_t)count, NULL)
+                            : call_holding_inputs(function, inputs, count);
     Py_DECREF(graph);
     return results;
 }

@@ -52,7 +52,7 @@ clear_records(Region *self)
 static PyObject *
 forget_code(PyObject *region_ref, PyObject *code_ref)
 {
-    Region *region = (Region *)PyWeakref_GetObject(region_ref);
+    Region *region = (Region *)weakref_target(region_ref);
     if ((PyObject *)region != Py_None) {
         for (size_t i = 0; i < region->records.capacity; i++) {
             PointerMapSlot *slot = &region->records.slots[i];
@@ -313,7 +313,7 @@ region_codes(Region *self, PyObject *Py_UNUSED(unused))
         if (record == NULL || !has_entries(record)) {
             continue;
         }
-        PyObject *code = PyWeakref_GET_OBJECT(record->code_ref);
+        PyObject *code = weakref_target(record->code_ref);
         if (code != Py_None && PyList_Append(result, code) < 0) {
             Py_CLEAR(result);
         }

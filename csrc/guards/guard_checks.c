@@ -63,7 +63,7 @@ dict_version(PyObject *Py_UNUSED(module), PyObject *dict)
         PyErr_Format(PyExc_TypeError, "dict_version() takes a dict, not %.100s", Py_TYPE(dict)->tp_name);
         return NULL;
     }
-    return PyLong_FromUnsignedLongLong(*version_of_dict(dict));
+    return PyLong_FromUnsignedLongLong(*version_of_dict_from_now(dict));
 }
 
 static PyObject *

@@ -99,7 +99,7 @@ memo_watch_dict(Memo *memo, PyObject *dict)
 {
     DictWatch *watch = &memo->dicts[memo->dict_count];
     *watch = (DictWatch){dict, memo->word_count, -1, 0};
-    memo_add_word(memo, version_of_dict(dict));
+    memo_add_word(memo, version_of_dict_from_now(dict));
     return memo->dict_count++;
 }
 

@@ -36,7 +36,7 @@ find_among_all_keys(PyObject *dict, PyObject *key, int *known)
 {
     Py_hash_t hash = PyObject_Hash(key), seen_hash; /* of a plain key this cannot fail */
     PyObject *seen, *value, *found = NULL;
-    for (Py_ssize_t at = 0; *known && _PyDict_Next(dict, &at, &seen, &value, &seen_hash);) {
+    for (Py_ssize_t at = 0; *known && dict_next(dict, &at, &seen, &value, &seen_hash);) {
         int same = seen_hash == hash ? same_key(seen, key) : 0;
         *known = same >= 0;
         found = same > 0 ? value : found;

@@ -21,7 +21,7 @@ same_words(Unchanged *self, int *gone)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(self->objects);
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *object = PyWeakref_GET_OBJECT(PyTuple_GET_ITEM(self->objects, i));
+        PyObject *object = weakref_target(PyTuple_GET_ITEM(self->objects, i));
         if (object == Py_None) {
             *gone = 1;
             return 0;
@@ -46,7 +46,7 @@ static void
 read_words(Unchanged *self, uint64_t *words)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->objects); i++) {
-        PyObject *object = Py_NewRef(PyWeakref_GET_OBJECT(PyTuple_GET_ITEM(self->objects, i)));
+        PyObject *object = Py_NewRef(weakref_target(PyTuple_GET_ITEM(self->objects, i)));
         words[i] = object == Py_None ? 0 : version_from_now(object);
         Py_DECREF(object);
     }

@@ -1,5 +1,55 @@
 #include "guards/versions.h"
 
+/* ---- dicts ---- */
+
+/* From 3.13 on a dict may show the attributes that its instance keeps in itself (inline values). Assigning one of them does not
+ * change the version of the dict, nor are watchers told (3.13.0). Removing an item makes the dict keep its items itself, for as long
+ * as it lives; attributes are looked up in it from then on. */
+#if PY_VERSION_HEX >= 0x030D0000
+static int
+shows_inline_values(PyObject *dict)
+{
+    const PyDictValues *values = ((PyDictObject *)dict)->ma_values;
+    return values != NULL && values->embedded;
+}
+
+/* The last item is taken out, and put in again at the same place. 0 if there is no memory. */
+static int
+keep_items(PyObject *dict)
+{
+    PyObject *item = PyObject_CallMethod(dict, "popitem", NULL);
+    int done = item != NULL && PyDict_SetItem(dict, PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1)) == 0;
+    Py_XDECREF(item);
+    return done;
+}
+
+/* An empty one gets a key that no attribute has, for a moment. */
+static int
+keep_coming_items(PyObject *dict)
+{
+    int done = PyDict_SetItem(dict, Py_None, Py_None) == 0;
+    PyDict_Clear(dict);
+    return done;
+}
+
+const uint64_t *
+version_of_dict_from_now(PyObject *dict)
+{
+    if (shows_inline_values(dict) && !(PyDict_GET_SIZE(dict) > 0 ? keep_items(dict) : keep_coming_items(dict))) {
+        Py_FatalError("tracer: no memory to watch a dict");
+    }
+    return version_of_dict(dict);
+}
+#else
+const uint64_t *
+version_of_dict_from_now(PyObject *dict)
+{
+    return version_of_dict(dict);
+}
+#endif
+
+/* ---- classes and functions ---- */
+
 static void
 assign_version(PyTypeObject *type)
 {

@@ -7,8 +7,9 @@
 
 #include "compat.h"
 
-/* Where the version of a dict stands: a word of another value after each change, valid while the dict lives. No two dicts of a
- * process ever have the same one, so it also tells a dict from another that was made at its address. */
+/* Where the version of a dict stands: a word of another value after each change that follows version_of_dict_from_now(), valid
+ * while the dict lives. No two dicts of a process ever have the same one, so it also tells a dict from another that was made at its
+ * address. */
 static inline const uint64_t *
 version_of_dict(PyObject *dict)
 {
@@ -18,11 +19,17 @@ version_of_dict(PyObject *dict)
 #pragma GCC diagnostic pop
 }
 
-/* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now. */
+const uint64_t *version_of_dict_from_now(PyObject *dict);
+
+/* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now, which a flag says before 3.13. */
 static inline uint64_t
 version_of_class(PyTypeObject *type)
 {
+#if PY_VERSION_HEX >= 0x030D0000
+    return type->tp_version_tag;
+#else
     return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+#endif
 }
 
 /* The same; a class that has none is given one, if CPython has any left. */

@@ -8,6 +8,7 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/utils/pythoncapi_compat.h> /* PyWeakref_GetRef, before 3.13 */
 
 namespace tracer {
 
@@ -70,6 +71,15 @@ same_device(PyObject *held, PyObject *object)
 }
 
 bool
+is_target(PyObject *reference, PyObject *object)
+{
+    PyObject *target = nullptr;
+    (void)PyWeakref_GetRef(reference, &target); /* fails for what is no weak reference */
+    Py_XDECREF(target);
+    return target == object;
+}
+
+bool
 is_same(const Mode &mode, PyObject *object)
 {
     if (Py_TYPE(object) != mode.type) {
@@ -77,7 +87,7 @@ is_same(const Mode &mode, PyObject *object)
     }
     switch (mode.by) {
     case Mode::Weak:
-        return PyWeakref_GetObject(mode.held) == object;
+        return is_target(mode.held, object);
     case Mode::Strong:
         return mode.held == object;
     default:

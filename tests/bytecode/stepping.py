@@ -169,6 +169,15 @@ class Stepper:
         """
         activations, results, seen = {}, {}, []
 
+        def stop_here(frame, number):
+            localsplus, stack = frame_values(frame)
+            index = program(frame.f_code).index_at(frame.f_lasti)
+            handled = sys.exc_info()[1]
+            on_stop(Stop(frame.f_code, number, index, frame.f_globals, localsplus, stack, handled, arguments))
+
+        if sys.version_info >= (3, 13):  # whose trace functions miss opcodes of code that is not told of yet
+            return self._monitor(function, arguments, at, stop_here, activations, results, seen), seen, results
+
         def trace(frame, event, argument):
             if frame.f_code not in self.codes:
                 return None
@@ -183,10 +192,7 @@ class Stepper:
                 if at == len(seen) - 1:
                     sys.settrace(None)
                     frame.f_trace = None
-                    localsplus, stack = frame_values(frame)
-                    index = program(frame.f_code).index_at(frame.f_lasti)
-                    handled = sys.exc_info()[1]
-                    on_stop(Stop(frame.f_code, number, index, frame.f_globals, localsplus, stack, handled, arguments))
+                    stop_here(frame, number)
                     return None
             return trace
 
@@ -198,6 +204,36 @@ class Stepper:
         finally:
             sys.settrace(previous)
         return final, seen, results
+
+    def _monitor(self, function, arguments, at, stop_here, activations, results, seen):
+        """`run` by sys.monitoring: the outcome."""
+        monitoring, tool = sys.monitoring, 4
+        events = monitoring.events
+
+        def watch(wanted):
+            for code in self.codes:
+                monitoring.set_local_events(tool, code, wanted)
+
+        def instruction(code, offset):
+            frame = sys._getframe(1)
+            number = activations.setdefault(frame, len(activations))
+            seen.append((number, code, offset))
+            if at == len(seen) - 1:
+                watch(events.NO_EVENTS)
+                stop_here(frame, number)
+
+        def returned(code, offset, value):
+            results[activations[sys._getframe(1)]] = shown(value)
+
+        monitoring.use_tool_id(tool, "stepping")
+        try:
+            monitoring.register_callback(tool, events.INSTRUCTION, instruction)
+            monitoring.register_callback(tool, events.PY_RETURN, returned)
+            watch(events.INSTRUCTION | events.PY_RETURN)
+            return outcome(function, arguments)
+        finally:
+            watch(events.NO_EVENTS)
+            monitoring.free_tool_id(tool)
 
 
 def choose_stops(seen, at_most):

@@ -10,6 +10,7 @@ import torch
 
 import tracer
 from tests.support import check_made
+from tracer.bytecode import DIALECT
 from tracer.codegen import breaking
 
 X = torch.linspace(-1, 1, 4)
@@ -44,6 +45,7 @@ class Breaking:
     __exit__ = noted("exit", False)
     __call__ = noted("call", 5)
     __format__ = noted("format", "formatted")
+    __str__ = noted("str", "text")
     __hash__ = noted("hash", 5)
     field = property(noted("field", 5))
 
@@ -191,6 +193,12 @@ def of_the_base(x):
     return x + Derived().more()
 
 
+@tracer.disable
+def left_to_cpython(x, by):
+    LOG.append("called")
+    return x * by
+
+
 PROGRAMS = {
     "BINARY_OP": lambda x: Breaking() + 1,
     "COMPARE_OP": lambda x: Breaking() < 1,
@@ -198,7 +206,7 @@ PROGRAMS = {
     "UNARY_NEGATIVE": lambda x: -Breaking(),
     "UNARY_POSITIVE": lambda x: +Breaking(),
     "UNARY_INVERT": lambda x: ~Breaking(),
-    "UNARY_NOT": lambda x: not Breaking(),
+    ("UNARY_NOT" if DIALECT.to_bool is None else DIALECT.to_bool): lambda x: not Breaking(),
     "BINARY_SUBSCR": lambda x: Breaking()[0],
     "STORE_SUBSCR": item_stored,
     "DELETE_SUBSCR": item_deleted,
@@ -207,8 +215,12 @@ PROGRAMS = {
     "STORE_ATTR": attribute_stored,
     "DELETE_ATTR": attribute_deleted,
     "CALL": lambda x: Breaking()(x),
+    "CALL_KW": lambda x: left_to_cpython(x, by=3),
     "CALL_FUNCTION_EX": lambda x: eval(*["2 + 3", {}]),
     "FORMAT_VALUE": lambda x: f"{Breaking():>3} {x.ndim}",
+    "FORMAT_SIMPLE": lambda x: f"{Breaking()} {x.ndim}",
+    "FORMAT_WITH_SPEC": lambda x: f"{Breaking():>3} {x.ndim}",
+    "CONVERT_VALUE": lambda x: f"{Breaking()!s} {x.ndim}",
     "BUILD_SET": lambda x: len({Breaking(), 1}),
     "BUILD_MAP": lambda x: len({Breaking(): x}),
     "SET_ADD": lambda x: len({b for b in (Breaking(), 1)}),

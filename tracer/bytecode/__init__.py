@@ -11,6 +11,7 @@ from tracer.bytecode.loops import loop_resumed_in, outermost_loops
 from tracer.bytecode.resume import (
     ResumeError,
     StackEntry,
+    callee_kinds,
     function_name,
     is_resume_code,
     is_resume_name,
@@ -35,6 +36,7 @@ __all__ = [
     "ResumeError",
     "StackEntry",
     "StackShape",
+    "callee_kinds",
     "dialect_of",
     "live_names",
     "loop_resumed_in",

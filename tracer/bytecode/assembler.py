@@ -8,7 +8,7 @@ free variables told apart at the end. What to emit is the caller's business.
 import dis
 import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -112,8 +112,9 @@ class Assembler:
         """Append an instruction.
 
         `arg` by kind: a constant (LOAD_CONST, KW_NAMES: any object, kept by identity), a name, (flag, name) where
-        the low bits of the argument are flags (LOAD_GLOBAL; a bare name means none), a symbol ("+", "+=", "<"), a
-        Label, an int. Jumps may be written without a direction: JUMP, POP_JUMP_IF_TRUE.
+        the low bits of the argument are flags (LOAD_GLOBAL; a bare name means none), a symbol ("+", "+=", "<"),
+        (True, symbol) for a comparison that gives True or False, a Label, an int. Jumps may be
+        written without a direction: JUMP, POP_JUMP_IF_TRUE.
         """
         protection = self._ranges[-1] if self._ranges else None
         self._ops.append(_Op(opname, arg, self._location, protection))
@@ -126,6 +127,8 @@ class Assembler:
             flags = FACTS[instruction.opcode].flags
             if flags:
                 arg = (*(bool(instruction.oparg >> bit & 1) for bit in range(flags)), arg)
+            elif instruction.opname == "COMPARE_OP" and instruction.oparg & DIALECT.compare_to_bool:
+                arg = (True, arg)
         self.set_position(instruction.positions)
         self.emit(instruction.opname, arg)
         self._ops[-1].copied = True
@@ -181,9 +184,9 @@ class Assembler:
     def delete_fast(self, name: str) -> None:
         self.emit("DELETE_FAST", name)
 
-    def load_global(self, name: str, push_null: bool = False) -> None:
-        """-> [NULL], global or builtin `name`"""
-        self.emit("LOAD_GLOBAL", (push_null, name))
+    def load_global(self, name: str) -> None:
+        """-> global or builtin `name`"""
+        self.emit("LOAD_GLOBAL", (False, name))
 
     def load_deref(self, name: str) -> None:
         """-> contents of a cell or free variable"""
@@ -194,7 +197,10 @@ class Assembler:
 
     def load_closure(self, name: str) -> None:
         """-> the cell itself"""
-        self.emit("LOAD_CLOSURE", name)
+        if DIALECT.load_cell == "LOAD_CLOSURE":
+            self.emit("LOAD_CLOSURE", name)
+        else:
+            self.emit_on_cell(DIALECT.load_cell, name)
 
     def load_attr(self, name: str) -> None:
         self.emit("LOAD_ATTR", name)
@@ -202,8 +208,23 @@ class Assembler:
     def push_null(self) -> None:
         self.emit("PUSH_NULL")
 
+    def load_callee(self, load: Callable[[], None]) -> None:
+        """-> what a call takes below its arguments: NULL and the object that `load` pushes, in the order of this Python"""
+        if DIALECT.null_first:
+            self.push_null()
+        load()
+        if not DIALECT.null_first:
+            self.push_null()
+
+    def make_callee(self) -> None:
+        """callable -> what a call takes below its arguments"""
+        self.push_null()
+        if DIALECT.null_first:
+            self.swap(2)
+
     def call(self, nargs: int, kwnames: Sequence[str] = ()) -> None:
-        """NULL, callable, args... -> result; the last `len(kwnames)` of `nargs` arguments are passed by keyword."""
+        """callee, args... -> result; `load_callee` or `make_callee` gives the first. The last `len(kwnames)` of
+        `nargs` arguments are passed by keyword."""
         if kwnames:
             if DIALECT.keyword_call is not None:
                 self.load_const(tuple(kwnames))
@@ -231,6 +252,16 @@ class Assembler:
 
     def jump(self, label: Label) -> None:
         self.emit("JUMP", label)
+
+    def jump_if_true(self, label: Label) -> None:
+        """value ->, and a jump if it is true, whatever it is"""
+        self.truth()
+        self.emit("POP_JUMP_IF_TRUE", label)
+
+    def truth(self) -> None:
+        """value -> what a conditional jump takes"""
+        if DIALECT.to_bool is not None:
+            self.emit(DIALECT.to_bool)
 
     def return_value(self) -> None:
         self.emit("RETURN_VALUE")
@@ -364,7 +395,7 @@ class Assembler:
         elif op.opname in _INTRINSICS:
             arg = _INTRINSICS[op.opname](arg)
         elif op.opname == "COMPARE_OP":
-            arg = _COMPARE[arg]
+            arg = _comparison(arg)
         elif op.opname == "BINARY_OP":
             arg = _BINARY[arg]
         elif facts.flags and isinstance(arg, str):
@@ -408,6 +439,13 @@ def _renamed(raw: bytes, opcodes: dict[int, int]) -> bytes:
         offset += 2 + 2 * FACTS[opcode].caches
         index += 1
     return bytes(code)
+
+
+def _comparison(arg: str | tuple[bool, str]) -> Compare:
+    if isinstance(arg, str):
+        return _COMPARE[arg]
+    to_bool, symbol = arg
+    return Compare(_COMPARE[symbol] | DIALECT.compare_to_bool * to_bool)
 
 
 def _variable(op: _Op, name: str, layout: _Layout) -> CellVar | FreeVar:

@@ -21,9 +21,17 @@ class Dialect:
     call_sequence: tuple[str, ...] = ("PRECALL", "CALL")
     keyword_names_prefix: str | None = "KW_NAMES"
     keyword_call: str | None = None
-    #: Instructions at the target of FOR_ITER that take the iterator, and an item that is not there, from the stack. The first is
-    #: there for specialised code: FOR_ITER itself jumps over it.
+    #: Instructions at the target of FOR_ITER that take the iterator, and an item that is not there, from the stack. They are
+    #: there for specialised code: FOR_ITER itself jumps over them.
     loop_end: tuple[str, ...] = ()
+    #: Whether the NULL of a call lies below the callee, and not between the callee and the arguments.
+    null_first: bool = True
+    #: Instruction that pushes a cell of the frame itself.
+    load_cell: str = "LOAD_CLOSURE"
+    #: Instruction without which conditional jumps and UNARY_NOT take only True and False; where there is none, any object.
+    to_bool: str | None = None
+    #: COMPARE_OP: this bit of the argument asks for True or False.
+    compare_to_bool: int = 0
     #: LOAD_FAST trusts the compiler that the local is bound; this one does not.
     checked_load: str = "LOAD_FAST"
 
@@ -41,9 +49,13 @@ PY313 = replace(
     PY312,
     version=(3, 13),
     compare_shift=5,
+    compare_to_bool=16,
     keyword_names_prefix=None,
     keyword_call="CALL_KW",
+    null_first=False,
     loop_end=("END_FOR", "POP_TOP"),
+    load_cell="LOAD_FAST",
+    to_bool="TO_BOOL",
 )
 PY314 = replace(PY313, version=(3, 14), loop_end=("END_FOR", "POP_ITER"))
 
@@ -65,8 +77,14 @@ def dialect_of(version: tuple[int, int]) -> Dialect:
 #: The dialect of the running interpreter.
 DIALECT = dialect_of(sys.version_info[:2])
 
-#: Opcodes that exist only in the encoding: the decoder folds them away, so nobody handles them.
-ENCODING_ONLY = frozenset({"CACHE", "EXTENDED_ARG", "RESERVED", "INTERPRETER_EXIT", "ENTER_EXECUTOR"})
+#: Opcodes that exist only in the encoding, so that nobody handles them: the decoder folds them away or takes them apart, or
+#: CPython runs them in frames of its own.
+ENCODING_ONLY = frozenset(
+    {
+        "CACHE", "EXTENDED_ARG", "RESERVED", "INTERPRETER_EXIT", "ENTER_EXECUTOR", "EXIT_INIT_CHECK",
+        "LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,23 @@
 """Decoding of code objects into `Program`s of frozen `Instruction`s.
 
-One pass over `co_code`: inline caches and EXTENDED_ARG are folded away, jump targets become
-instruction indices, each instruction knows the exception handler that covers it. Programs are cached
-per code object. Flow analysis lives in `stack_shape` and `liveness`, encoding in `assembler`.
+One pass over `co_code`: inline caches and EXTENDED_ARG are folded away, instructions for two locals
+(STORE_FAST_LOAD_FAST) become two, jump targets become instruction indices, each instruction knows the
+exception handler that covers it. Programs are cached per code object. Flow analysis lives in
+`stack_shape` and `liveness`, encoding in `assembler`.
 """
 
 import dis
 import functools
 import inspect
 import weakref
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
 from tracer.bytecode.dialect import DIALECT
-from tracer.bytecode.opcode_facts import BINARY_OPS, FACTS
+from tracer.bytecode.opcode_facts import BINARY_OPS, FACTS, Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,10 @@ class Program:
         return code
 
     def index_at(self, offset: int) -> int:
-        """Index of the instruction that contains a byte offset (of its prefixes, opcode or caches)."""
+        """Index of the instruction that contains a byte offset (of its prefixes, opcode or caches); the first of two."""
         if not 0 <= offset:
             raise IndexError(f"no instruction at offset {offset}")
-        return bisect_right(self._starts, offset) - 1
+        return _index_at(self._starts, offset)
 
     def __len__(self) -> int:
         return len(self.instructions)
@@ -134,11 +135,13 @@ _GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYN
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 
 
+_LOCAL = {Access.READ: "LOAD_FAST", Access.WRITE: "STORE_FAST"}
 # Tables indexed by opcode number.
 _READERS = [facts.argument for facts in FACTS]
 _CACHES = [facts.caches for facts in FACTS]
 _FLAGS = [facts.flags for facts in FACTS]
 _BACKWARD = ["BACKWARD" in facts.name for facts in FACTS]
+_PARTS = [[dis.opmap[_LOCAL[access]] for access in facts.locals] if facts.argument == "pair" else [] for facts in FACTS]
 _ABSOLUTE = [opcode in dis.hasjabs for opcode in range(256)]
 
 
@@ -174,7 +177,7 @@ def _decode(code: CodeType, code_ref: Callable[[], CodeType | None]) -> Program:
     extra_cells = tuple(name for name in code.co_cellvars if name not in varnames)
     localsplus = varnames + extra_cells + code.co_freevars
     drafts, starts, jumps = _read_units(code, localsplus)
-    index_of = {start: index for index, start in enumerate(starts)}
+    index_of = {start: _index_at(starts, start) for start in starts}
     labels = set()
     for draft, offset in jumps:
         draft.target = index_of[offset]
@@ -234,19 +237,28 @@ def _read_units(code: CodeType, localsplus: tuple[str, ...]) -> tuple[list[_Draf
                 argval = BINARY_OPS[arg]
             elif kind == "compare":
                 argval = dis.cmp_op[arg >> DIALECT.compare_shift]
-            elif kind == "pair":
-                argval = (localsplus[arg >> 4], localsplus[arg & 15])
         if units[offset >> 1] != unit:  # equal neighbours share one object
             unit = units[offset >> 1]
             positions = dis.Positions(*unit)
-        draft = _Draft(len(drafts), opcode, opnames[opcode], arg, argval, offset, None, positions, None)
-        drafts.append(draft)
-        starts.append(start)
-        if target is not None:
-            jumps.append((draft, target))
+        if kind == "pair":
+            assert arg is not None
+            for part, slot in zip(_PARTS[opcode], (arg >> 4, arg & 15)):
+                drafts.append(_Draft(len(drafts), part, opnames[part], slot, localsplus[slot], offset, None, positions, None))
+                starts.append(start)
+        else:
+            draft = _Draft(len(drafts), opcode, opnames[opcode], arg, argval, offset, None, positions, None)
+            drafts.append(draft)
+            starts.append(start)
+            if target is not None:
+                jumps.append((draft, target))
         offset = start = following
         extended = 0
     return drafts, starts, jumps
+
+
+def _index_at(starts: list[int], offset: int) -> int:
+    """Index of the instruction that contains an offset; where one became two, of the first."""
+    return bisect_left(starts, starts[bisect_right(starts, offset) - 1])
 
 
 def _attach_handlers(code: CodeType, drafts: list[_Draft], starts: list[int], index_of: dict[int, int]) -> set[int]:
@@ -256,7 +268,7 @@ def _attach_handlers(code: CodeType, drafts: list[_Draft], starts: list[int], in
         entry = ExceptionEntry(index_of[target], depth, lasti)
         targets.add(entry.target)
         # Ranges do not overlap (the compiler flattens nested ones); they may begin past EXTENDED_ARG prefixes.
-        index = bisect_right(starts, start) - 1
+        index = _index_at(starts, start)
         while index < len(drafts) and drafts[index].offset < end:
             drafts[index].handler = entry
             index += 1

@@ -103,17 +103,10 @@ def _backwards(program: Program, adds: list[int], removes: list[int]) -> list[in
     return live
 
 
-def _named(instruction: Instruction) -> tuple[str, ...]:
-    """The locals that an instruction names: two, of STORE_FAST_LOAD_FAST and the like."""
-    return (instruction.argval,) if len(FACTS[instruction.opcode].locals) == 1 else instruction.argval
-
-
-def written_names(instruction: Instruction) -> tuple[str, ...]:
-    """The fast locals that an instruction writes."""
+def written_name(instruction: Instruction) -> str | None:
+    """The fast local that an instruction writes."""
     accesses = FACTS[instruction.opcode].locals
-    if not accesses:
-        return ()
-    return tuple(name for access, name in zip(accesses, _named(instruction)) if Access.WRITE in access)
+    return instruction.argval if accesses and Access.WRITE in accesses[0] else None
 
 
 def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
@@ -123,14 +116,14 @@ def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
         accesses = FACTS[instruction.opcode].locals
         if not accesses:
             continue
-        index = instruction.index
-        for access, name in zip(accesses, _named(instruction)):
-            if name not in bit:  # the place of a cell, in a resume function
-                continue
-            if Access.READ in access and not writes[index] & bit[name]:
-                reads[index] |= bit[name]
-            if Access.WRITE in access:
-                writes[index] |= bit[name]
+        (access,) = accesses
+        name = instruction.argval
+        if instruction.arg in program.cell_slots:
+            continue
+        if Access.READ in access:
+            reads[instruction.index] |= bit[name]
+        if Access.WRITE in access:
+            writes[instruction.index] |= bit[name]
     for start in zero_argument_supers(program):
         if program.argnames[0] not in program.cellvars:
             for index in range(start, start + len(DIALECT.call_sequence)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import CodeType
 
 from tracer.bytecode.instructions import Program, program
-from tracer.bytecode.liveness import written_names
+from tracer.bytecode.liveness import written_name
 from tracer.bytecode.resume import resumes_at
 
 
@@ -65,4 +65,5 @@ def loop_resumed_in(code: CodeType) -> frozenset[str] | None:
     loops = outermost_loops(whole)
     if start not in loops:
         return None
-    return frozenset(name for one in whole if loops.get(one.index) == loops[start] for name in written_names(one))
+    written = (written_name(one) for one in whole if loops.get(one.index) == loops[start])
+    return frozenset(name for name in written if name is not None)

@@ -17,7 +17,7 @@ from tracer.bytecode.assembler import FUNCTION_FLAGS, Assembler
 from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
 from tracer.bytecode.liveness import zero_argument_supers
-from tracer.bytecode.opcode_facts import FACTS
+from tracer.bytecode.opcode_facts import FACTS, Access
 from tracer.bytecode.stack_shape import StackShape, stack_shape
 
 _RESUMES = ".<resume at "  # in the qualified name: the plain one is what tracebacks show
@@ -34,6 +34,11 @@ StackEntry = Literal["null", "value"]
 
 class ResumeError(ValueError):
     """This code cannot be resumed there, or not with this stack."""
+
+
+def callee_kinds() -> tuple[StackEntry, ...]:
+    """How a callable and its NULL lie on the stack for a call."""
+    return ("null", "value") if DIALECT.null_first else ("value", "null")
 
 
 def resume_code(
@@ -212,7 +217,8 @@ def _check(
 
 def _plain_in_cells(whole: Program) -> set[str]:
     """The cells in whose place an inlined comprehension may keep a plain value."""
-    return {each.argval for each in whole if FACTS[each.opcode].locals and each.arg in whole.cell_slots}
+    writes = (each for each in whole if any(Access.WRITE in access for access in FACTS[each.opcode].locals))
+    return {each.argval for each in writes if each.arg in whole.cell_slots}
 
 
 def _call_start(whole: Program, index: int) -> int:

@@ -8,7 +8,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tracer.bytecode import ResumeError, live_names, overwritten_names, resume_code
+from tracer.bytecode import ResumeError, StackEntry, callee_kinds, live_names, overwritten_names, resume_code
+from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.opcode_facts import FACTS
 from tracer.codegen.codegen import Codegen, Extras
 from tracer.codegen.handover import Break, Describer, Handed, Result, Resumption, changed_before, ranges_of_data
@@ -76,7 +77,7 @@ class BreakEmitter:
             )
 
     def _operands(self, describer: Describer, frame: InstructionTranslator) -> list[Handed]:
-        """What is known of the operands of the instruction at the break."""
+        """What is known of the operands of the instruction at the break; of a call, without the names of arguments."""
         inst = frame.inst
         uses = FACTS[inst.opcode].uses
         count = (
@@ -86,7 +87,7 @@ class BreakEmitter:
             if inst.target is not None or uses is None
             else uses(inst.arg or 0)[0]
         )
-        values = frame.stack[max(0, len(frame.stack) - count) :]
+        values = frame.stack[max(0, len(frame.stack) - count) : -1 if inst.opname == DIALECT.keyword_call else None]
         return [describer.describe(value) for value in values if not isinstance(value, NullVariable)]
 
     def save_live_values(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
@@ -140,7 +141,8 @@ class BreakEmitter:
             asm.try_end(token)
         names = self._store_results(cg, ran.results, handled)
         outer = self._alive_in(frames[:depth])
-        self._resume(cg, (depth, "next"), frame, inst.index if ran.deferred else frame.pc, ran.below, names, outer)
+        index = inst.index if ran.deferred else frame.pc
+        self._resume(cg, (depth, "next"), frame, index, ran.below, names, outer, ran.is_callee)
         if jumped is not None or token is not None:
             asm.jump(done)
         if jumped is not None:
@@ -199,9 +201,10 @@ class BreakEmitter:
         stack: list[VariableTracker],
         results: list[str],
         outer: list[VariableTracker | Unwrapped],
+        is_callee: bool = False,
     ) -> None:
         """-> the result of the resume function of `frame` at `index`, called with stack, results and live locals. `way`: the
-        depth of the frame, and how it goes on.
+        depth of the frame, and how it goes on. `is_callee`: the result is one that a call is to take, with its NULL.
 
         As in CPython, the values of outer frames and of locals that are not read again stay alive during the call. A local
         that will be overwritten is passed too, so that its value dies at that moment.
@@ -216,14 +219,14 @@ class BreakEmitter:
             last = locals_now.get(local, NONE)
             handed[local] = last if cg.is_available(last) else NONE
         locals_ = tuple(handed)
-        kinds = tuple("null" if isinstance(value, NullVariable) else "value" for value in stack)
+        kinds: tuple[StackEntry, ...] = tuple("null" if isinstance(value, NullVariable) else "value" for value in stack)
         exc_handled = _handled_positions(stack)
-        key = (frame.code, index, kinds, len(results), locals_, exc_handled)
+        kinds += callee_kinds() if is_callee else tuple("value" for _ in results)
+        key = (frame.code, index, kinds, locals_, exc_handled)
         name = self.resumes.get(key)
         if name is None:
-            layout: Any = kinds + ("value",) * len(results)
             try:
-                code = resume_code(frame.code, index, layout, locals_, exc_handled=exc_handled)
+                code = resume_code(frame.code, index, kinds, locals_, exc_handled=exc_handled)
             except ResumeError as error:
                 unsupported("cannot-reconstruct", value=str(error))
             name = self.resumes[key] = self._name_resume(offset)
@@ -259,14 +262,17 @@ class BreakEmitter:
         self._resumptions[way[0]].append(Resumption(name, way[1], args, cells))
 
     def _push_hand_over(self, cg: Codegen, frame: InstructionTranslator, name: str) -> None:
-        """-> NULL, method `hand_over` of the resume function, which is bound to the cells of the frame"""
+        """-> the callee `hand_over`, a method of the resume function, which is bound to the cells of the frame"""
         cells = frame.closure()
-        cg.asm.push_null()
-        cg.asm.load_deref(name)
-        if cells:
-            cg.asm.load_attr("with_closure")
-            cg.call_top(lambda: cg.build_sequence("BUILD_TUPLE", cells))
-        cg.asm.load_attr("hand_over")
+
+        def load() -> None:
+            cg.asm.load_deref(name)
+            if cells:
+                cg.asm.load_attr("with_closure")
+                cg.call_top(lambda: cg.build_sequence("BUILD_TUPLE", cells))
+            cg.asm.load_attr("hand_over")
+
+        cg.asm.load_callee(load)
 
     def _locals_of(self, cg: Codegen) -> list[str]:
         """All locals of the output code, arguments included."""

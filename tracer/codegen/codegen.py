@@ -252,14 +252,12 @@ class Codegen:
 
     def call_object(self, obj: Any, *args: Load, **kwargs: Load) -> None:
         """-> obj(*args, **kwargs)"""
-        self.asm.push_null()
-        self.load_object(obj)
+        self.load_callable(obj)
         self._arguments(args, kwargs)
 
     def call_top(self, *args: Load) -> None:
         """callable -> callable(*args)"""
-        self.asm.push_null()
-        self.asm.swap(2)
+        self.asm.make_callee()
         self._arguments(args, {})
 
     def _arguments(self, args: Iterable[Load], kwargs: dict[str, Load]) -> None:
@@ -377,8 +375,7 @@ class Codegen:
         self.asm.load_closure(name)
 
     def load_callable(self, obj: object) -> None:
-        self.asm.push_null()
-        self.load_object(obj)
+        self.asm.load_callee(lambda: self.load_object(obj))
 
     def getitem(self) -> None:
         self.asm.emit("BINARY_SUBSCR")

@@ -22,12 +22,14 @@ PushOperands = Callable[[int], None]  # pushes the given number of values from t
 @dataclasses.dataclass
 class Ran:
     """What the emitted instruction leaves: the stack below its operands, the number of results, and where it may jump.
-    `deferred`: only operands were pushed; `_step_over_stores` performs the instruction."""
+    `deferred`: only operands were pushed; `_step_over_stores` performs the instruction. `is_callee`: the result is one that a
+    call is to take, with its NULL."""
 
     below: list[VariableTracker]
     results: int
     jump: Jump | None = None
     deferred: bool = False
+    is_callee: bool = False
 
 
 @dataclasses.dataclass
@@ -78,9 +80,8 @@ def run_instruction(cg: Codegen, frames: list[InstructionTranslator], push_opera
     operands, results = uses(inst.arg or 0)
     push_operands(operands)
     if inst.opname == "LOAD_GLOBAL":
-        asm.emit("LOAD_GLOBAL", (False, inst.argval))
-        below = [*stack, NULL_VALUE] if inst.oparg & 1 else list(stack)
-        return Ran(below, 1)
+        asm.load_global(inst.argval)
+        return Ran(list(stack), 1, is_callee=bool(inst.oparg & 1))
     asm.emit_copy(inst)
     return Ran(list(stack[: len(stack) - operands]), results)
 
@@ -93,7 +94,7 @@ def _run_call(cg: Codegen, frame: InstructionTranslator, push_operands: PushOper
     return Ran(list(frame.stack[: -count - 2]), 1)
 
 
-#: How many values these take. LOAD_METHOD always loads for a call: NULL below the attribute.
+#: How many values these take. LOAD_METHOD always loads for a call.
 _LOAD_ATTRIBUTES = {"LOAD_METHOD": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 3}
 
 
@@ -106,8 +107,7 @@ def _run_load_attribute(cg: Codegen, frame: InstructionTranslator, push_operands
     else:
         cg.asm.emit("LOAD_ATTR", inst.argval)
     below = frame.stack[: len(frame.stack) - count]
-    is_for_call = inst.oparg & 1 if flags else inst.opname == "LOAD_METHOD"
-    return Ran([*below, NULL_VALUE] if is_for_call else below, 1)
+    return Ran(below, 1, is_callee=bool(inst.oparg & 1) if flags else inst.opname == "LOAD_METHOD")
 
 
 def _run_jump(cg: Codegen, frame: InstructionTranslator, push_operands: PushOperands) -> Ran:
@@ -127,6 +127,8 @@ def _run_jump(cg: Codegen, frame: InstructionTranslator, push_operands: PushOper
         return Ran(list(stack), 1, Jump(label, inst.target, below, 0, DIALECT.loop_end))
     name = inst.opname.replace("_FORWARD", "").replace("_BACKWARD", "")
     if name.startswith("POP_JUMP"):
+        if not name.endswith("NONE"):
+            asm.truth()
         asm.emit(name, label)
         return Ran(below, 0, Jump(label, inst.target, below, 0))
     if name.endswith("_OR_POP"):
@@ -136,4 +138,3 @@ def _run_jump(cg: Codegen, frame: InstructionTranslator, push_operands: PushOper
 
 
 _NEED_OWN_GLOBALS = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME")
-NULL_VALUE: VariableTracker = NullVariable()

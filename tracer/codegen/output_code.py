@@ -202,8 +202,7 @@ class OutputCodeBuilder:
         cg.fallback = fallback.after_call
         cg.used_fallbacks.setdefault(fallback.after_call)
         token = asm.try_begin(fallback.after_call)
-        asm.push_null()
-        asm.load_deref(graph_name)
+        asm.load_callee(lambda: asm.load_deref(graph_name))
         if all_fetched is not None:
             asm.load_fast(all_fetched)
             asm.emit("CALL_FUNCTION_EX", 0)
@@ -227,13 +226,13 @@ class OutputCodeBuilder:
             asm.place(label)
             failed = asm.label()
             cg.call_object(_C.is_failure, lambda: asm.copy(3))
-            asm.emit("POP_JUMP_IF_TRUE", failed)
+            asm.jump_if_true(failed)
             asm.emit("RERAISE", 0)
             asm.place(failed)
             if label is fallback.after_call and fallback.saved_tensors is not None:
                 restored = asm.label()
                 cg.call_object(rollback.restore, functools.partial(asm.load_fast, fallback.saved_tensors))
-                asm.emit("POP_JUMP_IF_TRUE", restored)
+                asm.jump_if_true(restored)
                 asm.emit("RERAISE", 0)
                 asm.place(restored)
             failure = self._describe_failure(cg)
@@ -259,7 +258,7 @@ class OutputCodeBuilder:
     def _fall_back_unless_as_traced(self, cg: Codegen, drawn: str | None) -> None:
         """whether the caches have given what was traced -> . If not, runs the original code."""
         as_traced = cg.asm.label()
-        cg.asm.emit("POP_JUMP_IF_TRUE", as_traced)
+        cg.asm.jump_if_true(as_traced)
         if drawn is not None:
             emit_restore_states(cg, drawn)
         self._run_original(cg)

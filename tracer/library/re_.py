@@ -33,7 +33,7 @@ def _compile(tx: Tracer, pattern: Value, flags: Value) -> Value:
 def _warns_or_prints(pattern: Any, flags: Any) -> bool:
     """Whether compiling the pattern warns or prints. The cache of `re` is passed by: once the pattern were in it, a later compile
     would not warn."""
-    if flags & (re.DEBUG | re.TEMPLATE):  # `re._compile` itself warns of the latter
+    if flags & (re.DEBUG | getattr(re, "TEMPLATE", 0)):  # `re._compile` itself warns of the latter, until Python 3.13
         return True
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -221,7 +221,7 @@ class Follower:
             value = making.value(Bound(at.operands[-1], origin))
             plain = type(value) in _PLAIN or isinstance(at.operands[-1], Number)
             return "" if plain else f"bool() of an object of {_name(type(value))} may run code of the program", Unknown("")
-        if at.opname != "CALL" or not at.operands:
+        if at.opname not in ("CALL", "CALL_KW") or not at.operands:
             return f"CPython runs {at.opname} at the break, and what it changes is not known", Unknown("")
         function, *args = at.operands
         if isinstance(function, Method):

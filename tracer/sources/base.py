@@ -72,13 +72,13 @@ class SourceCodegen(Protocol):
         """obj -> obj.name, only where that runs no user code."""
 
     def load_callable(self, obj: object) -> None:
-        """-> NULL, obj; the arguments follow, then `call`."""
+        """-> obj as a callee; the arguments follow, then `call`."""
 
     def getitem(self) -> None:
         """container, key -> container[key], for exact list, tuple and dict and for mappingproxy."""
 
     def call(self, nargs: int) -> None:
-        """NULL, callable, args... -> result."""
+        """callee, args... -> result."""
 
     def source(self, source: Source) -> None:
         """Pushes another source (a generator may keep what it has pushed before)."""

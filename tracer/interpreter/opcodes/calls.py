@@ -9,8 +9,9 @@ from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import Passed
 from tracer.interpreter.calls import call_directly, call_passing
 from tracer.interpreter.handlers import handles
+from tracer.interpreter.opcodes.stack import pop_callee
 from tracer.protocol.lookups import defines
-from tracer.protocol.variable import NullVariable, VariableTracker
+from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.call_form import ArgumentsVariable, Keywords
 from tracer.variables.containers.dicts import DictVariable, pairs_of
 
@@ -24,28 +25,35 @@ def kw_names(tx: Frame, inst: Instruction) -> None:
     tx.keyword_names = tx.code.co_consts[inst.oparg]
 
 
-@handles("CALL", until=(3, 13))
+@handles("CALL")
 def call(tx: Frame, inst: Instruction) -> None:
-    """NULL, callable, args... -> result   or   method, self, args... -> result"""
+    """callee, args... -> result"""
     names, tx.keyword_names = tx.keyword_names, ()
-    values = tx.pop_many(inst.oparg)
-    second, first = tx.pop(), tx.pop()
-    callee = second
-    if not isinstance(first, NullVariable):
-        callee, values = first, [second, *values]
+    _call(tx, inst.oparg, names)
+
+
+@handles("CALL_KW")
+def call_kw(tx: Frame, inst: Instruction) -> None:
+    """callee, args..., names of the last of them -> result"""
+    _call(tx, inst.oparg, tx.pop().constant())
+
+
+def _call(tx: Frame, count: int, names: tuple[str, ...]) -> None:
+    values = tx.pop_many(count)
+    callee, first = pop_callee(tx)
+    values = [*first, *values]
     positional = len(values) - len(names)
     tx.push(call_directly(tx, callee, values[:positional], dict(zip(names, values[positional:]))))
 
 
 @handles("CALL_FUNCTION_EX")
 def call_function_ex(tx: Frame, inst: Instruction) -> None:
-    """NULL, callable, args (, kwargs) -> result"""
+    """callee, args (, kwargs) -> result"""
     keywords = tx.pop() if inst.oparg & 1 else None
     arguments = tx.pop()
     if not (defines(arguments.python_type(), "__iter__") or defines(arguments.python_type(), "__getitem__")):
         unsupported("call-arguments", error="argument after * must be an iterable")
-    callee = tx.pop()
-    tx.pop()  # NULL
+    callee, _ = pop_callee(tx)
     if isinstance(keywords, DictVariable) and isinstance(keywords.unread, Keywords):
         args, passed = _passed_on(tx, arguments, keywords.unread)
         tx.push(call_passing(tx, callee, args, passed))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracer.bytecode import Instruction
+from tracer.bytecode import DIALECT, Instruction
 from tracer.interpreter.handlers import handles
+from tracer.interpreter.opcodes.jumps import is_asked_by_jump
 from tracer.variables.values.constant import boolean
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 def compare_op(tx: Frame, inst: Instruction) -> None:
     """left, right -> left op right"""
     right, left = tx.pop(), tx.pop()
-    tx.push(tx.compare(inst.argval, left, right))
+    value = tx.compare(inst.argval, left, right)
+    if inst.oparg & DIALECT.compare_to_bool and not is_asked_by_jump(tx):
+        value = boolean(value.truth(tx))
+    tx.push(value)
 
 
 @handles("IS_OP")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracer.bytecode import Instruction
+from tracer.bytecode import DIALECT, Instruction
 from tracer.interpreter.handlers import breaks, handles
 from tracer.interpreter.loops import begin_loop, loop_head
 
@@ -30,16 +30,16 @@ def for_iter(tx: Frame, inst: Instruction) -> None:
         tx.push(item)
 
 
-@handles("FOR_ITER", since=(3, 12), until=(3, 13))
+@handles("FOR_ITER", since=(3, 12), until=(3, 14))
 def for_iter_or_skip(tx: Frame, inst: Instruction) -> None:
-    """iterator -> iterator, item; after the loop: iterator ->, and END_FOR is skipped"""
+    """iterator -> iterator, item; after the loop: iterator ->, and END_FOR (in 3.13 POP_TOP, too) is skipped"""
     item = tx.stack[-1].next(tx)
     if item is None:
         tx.pop()
         tx.jump(inst)
-        tx.pc += 1
+        tx.pc += len(DIALECT.loop_end)
     else:
         tx.push(item)
 
 
-breaks("END_FOR", since=(3, 12), until=(3, 13), why="the FOR_ITER that jumps there passes over it")
+breaks("END_FOR", since=(3, 12), until=(3, 14), why="the FOR_ITER that jumps there passes over it")

@@ -14,6 +14,7 @@ from tracer.graph_breaks import unsupported
 from tracer.interpreter.handlers import Handler, handles
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import boolean
 from tracer.variables.values.symbolic import SymNodeVariable, apply, assume
 
 if TYPE_CHECKING:
@@ -50,6 +51,19 @@ def _is_false(tx: Frame, value: VariableTracker) -> bool:
         _test(tx, value, "the program raises here")
         return False
     return not (_decided_unless_raising(tx, value, False) if isinstance(value, SymNodeVariable) else value.truth(tx))
+
+
+def is_asked_by_jump(tx: Frame) -> bool:
+    """Whether the next instruction is a jump that asks for the truth of the value on the stack. From 3.13 on, TO_BOOL or the
+    comparison before it has done so for CPython; here the jump does, which knows what depends on it."""
+    return tx.program.instructions[tx.pc].opname in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE")
+
+
+@handles("TO_BOOL")
+def to_bool(tx: Frame, inst: Instruction) -> None:
+    """value -> True or False"""
+    if not is_asked_by_jump(tx):
+        tx.push(boolean(tx.pop().truth(tx)))
 
 
 def _is_none(tx: Frame, value: VariableTracker) -> bool:

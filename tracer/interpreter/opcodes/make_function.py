@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from tracer.bytecode import Instruction
 from tracer.interpreter.handlers import handles
+from tracer.protocol.variable import VariableTracker
 from tracer.sources.roots import BuiltinSource
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import CellVariable, NestedFunctionVariable
@@ -14,30 +15,45 @@ from tracer.variables.functions.python_functions import CellVariable, NestedFunc
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
 
-_DEFAULTS, _KWDEFAULTS, _ANNOTATIONS, _CLOSURE = 1, 2, 4, 8
+#: By the bit of the argument that stands for it, in the order in which they lie on the stack, the top first.
+_PARTS = {8: "closure", 4: "annotations", 2: "kwdefaults", 1: "defaults"}
 
 
 @handles("MAKE_FUNCTION", until=(3, 13))
 def make_function(tx: Frame, inst: Instruction) -> None:
     """(defaults,) (kwdefaults,) (annotations,) (closure,) code -> function"""
-    flags = inst.oparg
+    function = _function_of_code(tx)
+    for bit in _PARTS:
+        if inst.oparg & bit:
+            _set(tx, function, bit, tx.pop())
+    tx.push(function)
+
+
+@handles("MAKE_FUNCTION", since=(3, 13))
+def make_plain_function(tx: Frame, inst: Instruction) -> None:
+    """code -> function"""
+    tx.push(_function_of_code(tx))
+
+
+@handles("SET_FUNCTION_ATTRIBUTE")
+def set_function_attribute(tx: Frame, inst: Instruction) -> None:
+    """defaults, kwdefaults, annotations or closure, function -> function"""
+    function = tx.pop()
+    assert isinstance(function, NestedFunctionVariable)
+    _set(tx, function, inst.oparg, tx.pop())
+    tx.push(function)
+
+
+def _function_of_code(tx: Frame) -> NestedFunctionVariable:
     code = tx.pop().constant()
-    closure = cast(list[CellVariable], tx.pop().unpack(tx)) if flags & _CLOSURE else []
-    annotations = tx.pop() if flags & _ANNOTATIONS else None
-    kwdefaults = tx.pop() if flags & _KWDEFAULTS else None
-    defaults = tx.pop() if flags & _DEFAULTS else None
-    tx.push(
-        NestedFunctionVariable(
-            code,
-            tx.globals,
-            tx.function,
-            code.co_qualname,
-            defaults,
-            kwdefaults,
-            annotations,
-            closure,
-        )
-    )
+    return NestedFunctionVariable(code, tx.globals, tx.function, code.co_qualname)
+
+
+def _set(tx: Frame, function: NestedFunctionVariable, bit: int, value: VariableTracker) -> None:
+    if _PARTS[bit] == "closure":
+        function.close_over(cast(list[CellVariable], value.unpack(tx)))
+    else:
+        function.made_with(**{_PARTS[bit]: value})
 
 
 @handles("LOAD_BUILD_CLASS")

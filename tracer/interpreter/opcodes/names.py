@@ -10,7 +10,7 @@ from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
 from tracer.guards.containers import DictContains, NotInGlobals
 from tracer.interpreter.handlers import breaks, handles
-from tracer.interpreter.opcodes.stack import drop_contents, drop_local
+from tracer.interpreter.opcodes.stack import drop_contents, drop_local, push_callee
 from tracer.interpreter.raising import raise_name_error
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import NULL, NullVariable, ObservedException, VariableTracker, is_exception
@@ -159,11 +159,12 @@ def delete_deref(tx: Frame, inst: Instruction) -> None:
 
 @handles("LOAD_GLOBAL")
 def load_global(tx: Frame, inst: Instruction) -> None:
-    """-> (NULL,) global or builtin"""
+    """-> global or builtin, for a call as its callee"""
     value = read_global(tx, inst.argval)
     if inst.oparg & 1:
-        tx.stack.append(NULL)
-    tx.stack.append(value)
+        push_callee(tx, value)
+    else:
+        tx.stack.append(value)
 
 
 def read_global(tx: Tracer, name: str) -> VariableTracker:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracer.bytecode import Instruction, is_resume_code, is_stack_argument
+from tracer.bytecode import DIALECT, Instruction, is_resume_code, is_stack_argument
 from tracer.effects.lifetimes import has_finalizer
 from tracer.graph_breaks import unsupported
 from tracer.guards.lifetimes import EndsQuietly, may_run_code
 from tracer.guards.reading import argument_slots
 from tracer.interpreter.handlers import handles
 from tracer.protocol.lazy import Unwrapped
-from tracer.protocol.variable import NULL, VariableTracker
+from tracer.protocol.variable import NULL, NullVariable, VariableTracker
 from tracer.sources.roots import LocalSource
 from tracer.variables.builders.literals import from_python
 
@@ -74,6 +74,19 @@ def drop_contents(tx: Frame, name: str) -> None:
         return
     if may_run_code(value.value) if isinstance(value, Unwrapped) else has_finalizer(value):
         unsupported("abandoned-generator", value=f"the local {name!r}")
+
+
+def push_callee(tx: Frame, value: VariableTracker) -> None:
+    """-> what a call takes below its arguments"""
+    tx.stack += (NULL, value) if DIALECT.null_first else (value, NULL)
+
+
+def pop_callee(tx: Frame) -> tuple[VariableTracker, list[VariableTracker]]:
+    """The callee, and the argument that lies in the place of its NULL (as the argument of a decorator does)."""
+    upper, lower = tx.stack.pop(), tx.stack.pop()
+    if DIALECT.null_first and isinstance(lower, NullVariable):
+        return upper, []
+    return lower, [] if isinstance(upper, NullVariable) else [upper]
 
 
 @handles("PUSH_NULL")

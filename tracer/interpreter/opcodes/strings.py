@@ -27,6 +27,25 @@ def format_value(tx: Frame, inst: Instruction) -> None:
     tx.push(_formatted(tx, tx.pop(), _CONVERSIONS[flags & 3], spec))
 
 
+@handles("CONVERT_VALUE")
+def convert_value(tx: Frame, inst: Instruction) -> None:
+    """value -> str(value), repr(value) or ascii(value)"""
+    tx.push(_formatted(tx, tx.pop(), _CONVERSIONS[inst.oparg], ""))
+
+
+@handles("FORMAT_SIMPLE")
+def format_simple(tx: Frame, inst: Instruction) -> None:
+    """value -> str"""
+    tx.push(_formatted(tx, tx.pop(), None, ""))
+
+
+@handles("FORMAT_WITH_SPEC")
+def format_with_spec(tx: Frame, inst: Instruction) -> None:
+    """value, spec -> str"""
+    spec = tx.pop().constant()
+    tx.push(_formatted(tx, tx.pop(), None, spec))
+
+
 def _formatted(tx: Frame, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> VariableTracker:
     later = piece(tx, value, conversion, spec)
     if later is not None:

@@ -7,6 +7,7 @@ class itself. `trace.stand_ins` maps the id of each object in a prototype's name
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 _FORMS = (*FORM_TYPES, *FORM_BASES)
 # The wrapper by which dataclasses keep a `__repr__` from recursing; the function that was generated is in its `__wrapped__`.
-_REPR_WRAPPER = dataclasses._recursive_repr(lambda self: "").__code__  # type: ignore[attr-defined]  # private in dataclasses
+# Before Python 3.13 dataclasses have one of their own.
+_REPR_WRAPPER = getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr())(lambda self: "").__code__
 
 
 def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTracker:

@@ -243,21 +243,32 @@ class NestedFunctionVariable(FunctionVariable):
         globals_: dict[str, Any],
         globals_owner: FunctionVariable | None,
         qualname: str,
-        defaults: VariableTracker | None,
-        kwdefaults: VariableTracker | None,
-        annotations: VariableTracker | None,
-        closure: list[CellVariable],
     ) -> None:
         self.code = code
         self.globals = globals_
         self.globals_owner = globals_owner
         self.name = code.co_name
         self.qualname = qualname
-        self._defaults = defaults
-        self._kwdefaults = kwdefaults
-        self._annotations = annotations
-        self._closure = closure
-        self._closure_tuple = TupleVariable(closure) if closure else ConstantVariable(None)
+        self._defaults: VariableTracker | None = None
+        self._kwdefaults: VariableTracker | None = None
+        self._annotations: VariableTracker | None = None
+        self._closure: list[CellVariable] = []
+        self._closure_tuple: VariableTracker = ConstantVariable(None)
+
+    def made_with(
+        self,
+        defaults: VariableTracker | None = None,
+        kwdefaults: VariableTracker | None = None,
+        annotations: VariableTracker | None = None,
+    ) -> None:
+        """Sets what CPython sets as it makes the function, before anybody has seen it; so does `close_over`."""
+        self._defaults = defaults or self._defaults
+        self._kwdefaults = kwdefaults or self._kwdefaults
+        self._annotations = annotations or self._annotations
+
+    def close_over(self, cells: list[CellVariable]) -> None:
+        self._closure = cells
+        self._closure_tuple = TupleVariable(cells)
 
     def describe(self) -> str:
         return f"NestedFunctionVariable({self.qualname})"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _CLOSING = Refusal("abandoned-generator", "closing it has an effect")
-_YIELD_FROM = 2  # the argument of RESUME after a `yield from`
+_RESUME_KIND, _YIELD_FROM = 3, 2  # bits of the argument of RESUME, and what they are after a `yield from`
 
 
 class GeneratorVariable(IteratorVariable):
@@ -125,7 +125,7 @@ class GeneratorVariable(IteratorVariable):
         if not self.started or self.finished or self.running:
             return None
         following = self.frame.program.instructions[self.frame.pc]
-        waits = following.opname == "RESUME" and following.arg is not None and following.arg >= _YIELD_FROM
+        waits = following.opname == "RESUME" and following.arg is not None and following.arg & _RESUME_KIND >= _YIELD_FROM
         return self.frame.stack[-1] if waits else None
 
     def call_method(
