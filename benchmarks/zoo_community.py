@@ -18,6 +18,7 @@ import functools
 import importlib.util
 import json
 import os
+import random
 import resource
 import signal
 import sys
@@ -27,6 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch._dynamo.utils  # (in the parent: a child would take seconds for it)
 from rich.console import Console
@@ -181,9 +183,17 @@ def _in_a_child(work: Callable[[], Any], limit: int = TIME_LIMIT) -> Any:
 def _call(program: Callable[..., Any], inputs: Callable[[int], dict[str, Any]], n: int, trains: bool) -> Any:
     """One call with the inputs and the random numbers of a batch."""
     torch.manual_seed(n)
+    random.seed(n)
+    np.random.seed(n)
     arguments = inputs(n)
     with torch.set_grad_enabled(trains):
         return program(**arguments)
+
+
+def _random_state() -> tuple[object, ...]:
+    """Of the generators of torch, random and NumPy."""
+    _, words, *rest = np.random.get_state()
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), bytes(words), *rest
 
 
 def _capture(
@@ -206,11 +216,11 @@ def _capture(
             except Exception as error:  # a row of the table says so
                 outcome.error = f"{type(error).__name__}: {error}"[:2000]
                 break
-            random_state = torch.get_rng_state()
+            random_state = _random_state()
             middle = time.process_time()
             expected = _call(reference, inputs, n, model.trains)
             outcome.seconds += 2 * middle - start - time.process_time()
-            outcome.random_state_equal &= torch.equal(torch.get_rng_state(), random_state)
+            outcome.random_state_equal &= _random_state() == random_state
             outcome.difference = worst((outcome.difference, difference(expected, result)))
             if index == 0:
                 outcome.graphs = captured.graphs
