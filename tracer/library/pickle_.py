@@ -19,8 +19,8 @@ _WITHOUT_MEMO = (int, float, bool, type(None))
 
 
 class _Copied:
-    """A plain value as CPython's objects. A pickle refers back to an object that it has written: a text, or a container, that comes
-    twice is written twice or once, as the program has two equal objects or one. A trace does not know that, and refuses."""
+    """A plain value as CPython's objects. A pickle refers back to an object that it has written: equal texts, or containers, are
+    written twice or once, as they are two objects or one. A trace does not know that, and refuses them."""
 
     def __init__(self, tx: Tracer) -> None:
         self._tx = tx
