@@ -49,9 +49,14 @@ def details(row: Row) -> str:
     return "\n".join(told + ([row.failure] if row.failure else []))
 
 
+def _beside(rows: list[Row]) -> list[Row]:
+    """The models that ran with both: others would make the figures of the two unlike."""
+    return [row for row in rows if not row.failure and row.ours and row.torch]
+
+
 def figures(rows: list[Row]) -> list[tuple[str, int, int]]:
-    """What is counted of this tracer and of torch.compile."""
-    ran = [row for row in rows if not row.failure]
+    """What is counted of this tracer and of torch.compile, over the models that ran with both."""
+    ran = _beside(rows)
 
     def count(of: str, way: str, what: str) -> int:
         return sum(getattr(getattr(row, of)[way], what) for row in ran if way in getattr(row, of))
