@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.zoo_models.community import COMMUNITY
+
 if TYPE_CHECKING:
     from benchmarks.zoo_community import Outcome, Row
 
@@ -93,14 +95,16 @@ def summary(rows: list[Row]) -> str:
 
 def markdown(rows: list[Row]) -> str:
     """The tables of docs/zoo_community.md."""
-    ran = [row for row in rows if not row.failure]
+    ran, beside = [row for row in rows if not row.failure], _beside(rows)
     lines = [
         "# The community zoo",
         "",
         f"Written by `make zoo-community`: {len(ran)} models and programs of {len({row.package for row in ran})} packages, with",
-        "random weights and small sizes, each by this tracer and by `torch.compile` with the backend `eager`. Every way of",
+        f"random weights and small sizes, by this tracer, and {len(beside)} of them by `torch.compile` with the backend `eager`, too:",
+        "the figures are of these. Every way of",
         "capture runs in a process of its own in which nothing was called before, so that the caches of the packages are",
         "cold. Results are compared bit by bit with eager's; `dynamic=True` is called with batches of 4, 6 and 3.",
+        *_not_run(rows),
         "",
         "| | shapetracer | torch.compile |",
         "|---|---|---|",
@@ -118,6 +122,12 @@ def markdown(rows: list[Row]) -> str:
         *_table(("model", "package", *WAYS), [_all_ways(row) for row in ran]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _not_run(rows: list[Row]) -> list[str]:
+    """What of the zoo the tables do not have, in words."""
+    left = len(COMMUNITY) - len(rows)
+    return [f"{left} models of the zoo have not run yet."] if left > 0 else []
 
 
 def _table(headings: tuple[str, ...], cells: list[list[str]]) -> list[str]:

@@ -50,10 +50,10 @@ class _Copied:
 
 @models(pickle.dumps)
 def _dumps(tx: Tracer, value: VariableTracker, /, protocol: VariableTracker | None = None) -> VariableTracker:
-    chosen = None if protocol is None else protocol.constant() if protocol.is_constant() else protocol
-    if type(chosen) not in (int, type(None)):
+    if protocol is not None and not protocol.is_constant():
         unsupported("unsupported-builtin", function="pickle.dumps with this protocol")
+    chosen: int | None = None if protocol is None else protocol.constant()
     try:
         return ConstantVariable(pickle.dumps(_Copied(tx).copy(value), chosen))
-    except ValueError:  # CPython raises it instead
+    except (TypeError, ValueError):  # CPython raises it instead
         unsupported("unsupported-builtin", function="pickle.dumps, which fails,")
