@@ -21,7 +21,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import lookups, measuring, repeated
+from benchmarks import lookups, measuring, repeated, second_process
 from benchmarks.trace_cases import MODELS
 from benchmarks.warm_cases import CASES
 
@@ -34,7 +34,7 @@ def case_names() -> list[str]:
     warm = [f"warm:{name}" for name in CASES]
     looked_up = [f"lookup:{name}" for name in lookups.MAKERS]
     return [*warm, *looked_up, *[f"cold:{name}" for name in MODELS], "repeated:blocks", "loop:python", "memory:bert",
-            "import:tracer"]  # fmt: skip
+            "import:tracer", "second process:bert"]  # fmt: skip
 
 
 def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[dict[str, Any]]:
@@ -51,6 +51,8 @@ def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[di
         return [repeated.repeated(turns, depth or repeated.BLOCKS)]
     if kind == "loop":
         return [measuring.loop(turns)]
+    if kind == "second process":
+        return [second_process.second_process(depth)]
     return [measuring.memory(depth) if kind == "memory" else measuring.import_seconds(turns)]
 
 
@@ -95,6 +97,7 @@ _COLUMNS = {
     "loop": ("own_per_s", "torch_per_s", "ratio"),
     "memory": ("own_bytes", "torch_bytes", "ratio"),
     "import": ("own_s",),
+    "second process": ("own_frames", "own_compiles", "torch_compiles", "own_s", "torch_s", "ratio"),
 }  # fmt: skip
 _TITLES = {
     "warm": "Warm calls (ns over eager; ns of dispatch to a graph that does nothing)",
@@ -104,6 +107,7 @@ _TITLES = {
     "loop": "Bytecodes per second",
     "memory": "Bytes of Python objects per cached entry",
     "import": "import tracer, over import torch (CPU seconds)",
+    "second process": "First answer of a second process (frames traced, backend compiles; seconds)",
 }
 
 

@@ -176,7 +176,7 @@ type_dict(PyTypeObject *type)
 /* Whether all keys are exactly str, so that looking one up runs no user code. CPython keeps such dicts in tables of another
  * kind, whose layout is internal. */
 static inline int
-dict_has_plain_keys(PyObject *dict)
+dict_has_only_str_keys(PyObject *dict)
 {
     return DK_IS_UNICODE(((PyDictObject *)dict)->ma_keys);
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -244,3 +245,22 @@ def test_one_addition_in_one_file_is_enough(results: dict[str, str], name: str) 
 
 def test_each_program_needs_its_addition() -> None:
     assert all(tried(ROOT).values())
+
+
+def table_of_additions() -> list[list[str]]:
+    """The rows of the table at the head of docs/architecture.md: what is added, how, and where."""
+    head = (ROOT / "docs/architecture.md").read_text().partition("\n## The house")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in head.splitlines() if line.startswith("| ")]
+    return [row for row in rows if row[0] != "To add"]
+
+
+@pytest.mark.parametrize("row", table_of_additions(), ids=lambda row: row[0][:40])
+def test_the_place_that_the_table_names_exists(row: list[str]) -> None:
+    _, how, where = row
+    files = [file for path in re.findall(r"`(tracer/[^`]+)`", where) for file in ROOT.glob(re.sub(r"<\w+>", "*", path))]
+    assert files, where
+    texts = [file.read_text() for file in files]
+    names = re.findall(r"`(@?\w+)(?:\([^`]*)?`", how.partition(", then ")[0]) + re.findall(r"`([A-Z_]+)` in ", where)
+    for name in names:
+        pattern = rf"^@{name[1:]}\b" if name.startswith("@") else rf"\b{name}\b"
+        assert any(re.search(pattern, text, re.MULTILINE) for text in texts), (name, where)

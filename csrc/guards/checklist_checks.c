@@ -69,11 +69,11 @@ same_text(PyObject *a, PyObject *b)
     return a == b || (PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b) && PyUnicode_Compare(a, b) == 0);
 }
 
-/* The keys are plain texts, as those that are expected. */
+/* UNSURE where a key is not exactly a str: comparing it could run user code. `keys` are the ones that are expected. */
 static Outcome
 same_keys(PyObject *dict, PyObject *keys)
 {
-    if (!PyDict_CheckExact(dict) || !dict_has_plain_keys(dict)) {
+    if (!PyDict_CheckExact(dict) || !dict_has_only_str_keys(dict)) {
         return UNSURE;
     }
     if (PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) {

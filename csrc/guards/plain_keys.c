@@ -2,6 +2,7 @@
 
 #include "compat.h"
 
+/* Exact types only: a subclass of str may define __eq__ and __hash__. Nothing derives from bool. */
 static int
 is_plain_number(PyObject *key)
 {
@@ -28,11 +29,12 @@ same_key(PyObject *seen, PyObject *key)
     return comparable ? PyObject_RichCompareBool(seen, key, Py_EQ) : 0;
 }
 
-/* Only keys with the same hash are ever compared by a dict. */
+/* Looks at every key of a dict that may hold keys of any type. A dict compares only keys with the same hash. It may meet them in
+ * any order, so a key of the program's with that hash makes the answer unknown even where an equal plain key was found. */
 static PyObject *
-find_among_any(PyObject *dict, PyObject *key, int *known)
+find_among_all_keys(PyObject *dict, PyObject *key, int *known)
 {
-    Py_hash_t hash = PyObject_Hash(key), seen_hash;
+    Py_hash_t hash = PyObject_Hash(key), seen_hash; /* of a plain key this cannot fail */
     PyObject *seen, *value, *found = NULL;
     for (Py_ssize_t at = 0; *known && _PyDict_Next(dict, &at, &seen, &value, &seen_hash);) {
         int same = seen_hash == hash ? same_key(seen, key) : 0;
@@ -47,12 +49,12 @@ find_plain_key(PyObject *dict, PyObject *key, int *known)
 {
     PyObject *value = NULL;
     *known = is_plain_key(key);
-    if (*known && PyUnicode_CheckExact(key) && dict_has_plain_keys(dict)) {
+    if (*known && PyUnicode_CheckExact(key) && dict_has_only_str_keys(dict)) {
         value = PyDict_GetItemWithError(dict, key);
         *known = value != NULL || !PyErr_Occurred();
     }
     else if (*known) {
-        value = find_among_any(dict, key, known);
+        value = find_among_all_keys(dict, key, known);
     }
     if (!*known) {
         PyErr_Clear();

@@ -4,7 +4,7 @@ Only this package imports z3, at the first question. All functions take SymPy bo
 be proved, the answer is None, or the guard is kept.
 """
 
-from shapes.solver.abduction import Assumption, weakest_assumption
+from shapes.solver.abduction import DecidingAssumption, weakest_assumption
 from shapes.solver.cores import core
 from shapes.solver.problem import budget, until
 from shapes.solver.prove import Answer, disjoint, equivalent, forced_value, implies, satisfy, witness
@@ -13,7 +13,7 @@ from shapes.solver.smtlib import smtlib
 
 __all__ = [
     "Answer",
-    "Assumption",
+    "DecidingAssumption",
     "Dropped",
     "PruneResult",
     "budget",

@@ -25,14 +25,16 @@ MOST_SIZES = 6  # sizes that templates are filled with; those that the condition
 LARGEST = 1 << 62
 
 
-class Assumption(NamedTuple):
+class DecidingAssumption(NamedTuple):
     """Where `condition`, a relation of sizes, holds, the truth of what was asked is `decides`."""
 
     condition: Any
     decides: bool
 
 
-def weakest_assumption(asked: Any, facts: Sequence[Any], here: Mapping[Symbol, int], *, steps: int = STEPS) -> Assumption | None:
+def weakest_assumption(
+    asked: Any, facts: Sequence[Any], here: Mapping[Symbol, int], *, steps: int = STEPS
+) -> DecidingAssumption | None:
     """The weakest assumption that decides `asked`, given the facts; None if there is none, or none was found in so many steps.
 
     `here`: the sizes that the assumption may use, each with its value in the call at hand. `steps`: of z3, for the whole search;
@@ -44,12 +46,12 @@ def weakest_assumption(asked: Any, facts: Sequence[Any], here: Mapping[Symbol, i
     assert found == (n <= c, True)
     ```
     """
-    with budget(steps, apart=True):
+    with budget(steps, independent=True):
         pinned = [sympy.Eq(size, value) for size, value in here.items()]
         for decides, goal in ((True, asked), (False, sympy.Not(asked))):
             if implies(pinned, goal, facts):  # else nothing that holds in this call decides it so
                 found = _Search(goal, facts, here).weakest()
-                return None if found is None else Assumption(found, decides)
+                return None if found is None else DecidingAssumption(found, decides)
     return None
 
 
@@ -182,4 +184,4 @@ class _Search:
         return low
 
 
-__all__ = ["Assumption", "weakest_assumption"]
+__all__ = ["DecidingAssumption", "weakest_assumption"]

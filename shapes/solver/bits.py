@@ -3,6 +3,8 @@
 With a constant operand, bit operations become integer arithmetic. `x & y` of two unknowns becomes a new unknown, with axioms
 that always hold, and with its bits spelled out if the facts bound x and y; `|` and `^` are computed from it. A shift or power
 becomes a case distinction over the exponent up to a limit; beyond it, it is opaque.
+
+Values of type `Any` are z3 terms of integers, or of booleans where a name says so.
 """
 
 from collections.abc import Callable
@@ -15,43 +17,43 @@ from shapes.ranges import INF
 from shapes.solver.translate import Meaning, NotInteger, Translator, translates
 from shapes.sympy_functions import BitAnd, BitOr, BitXor, LShift, Pow, RShift
 
-MAX_BITS = 16  # of two unknowns
-MAX_MASK_BITS = 64  # of a constant
-MAX_SHIFT = 32
-MAX_EXPONENT = 16
+MAX_BITS = 16  # of each of two unknown operands, if the bits of their `&` are spelled out
+MAX_MASK_BITS = 64  # of a constant operand, if its `&` becomes integer arithmetic
+MAX_SHIFT = 32  # in bits: the largest shift that is a case of its own
+MAX_EXPONENT = 16  # the largest exponent that is a case of its own
 
 
 @translates(BitAnd)
 def _and(translator: Translator, expr: Expr) -> Meaning:
-    a, b, both = _with_and(translator, expr)
-    return Meaning(both, a.defined + b.defined)
+    a, b, common = _bitwise_and(translator, expr)
+    return Meaning(common, a.defined + b.defined)
 
 
 @translates(BitOr)
 def _or(translator: Translator, expr: Expr) -> Meaning:
     """x | y == x + y - (x & y)"""
-    (a, b, both), terms = _with_and(translator, expr), translator.terms
-    return Meaning(terms.sub(terms.add((a.value, b.value)), both), a.defined + b.defined)
+    (a, b, common), terms = _bitwise_and(translator, expr), translator.terms
+    return Meaning(terms.sub(terms.add((a.value, b.value)), common), a.defined + b.defined)
 
 
 @translates(BitXor)
 def _xor(translator: Translator, expr: Expr) -> Meaning:
     """x ^ y == x + y - 2*(x & y)"""
-    (a, b, both), terms = _with_and(translator, expr), translator.terms
-    return Meaning(terms.sub(terms.add((a.value, b.value)), terms.add((both, both))), a.defined + b.defined)
+    (a, b, common), terms = _bitwise_and(translator, expr), translator.terms
+    return Meaning(terms.sub(terms.add((a.value, b.value)), terms.add((common, common))), a.defined + b.defined)
 
 
-def _with_and(translator: Translator, expr: Expr) -> tuple[Meaning, Meaning, Any]:
-    """The operands and the value of their `&`."""
+def _bitwise_and(translator: Translator, expr: Expr) -> tuple[Meaning, Meaning, Any]:
+    """The operands of `&`, `|` or `^`, and the value of their `&`."""
     a, b = map(translator.integer, expr.args)
-    left, right = expr.args  # a constant stands left
+    left, right = expr.args  # these SymPy functions put a constant first
     if left.is_Integer and int(left).bit_length() <= MAX_MASK_BITS:
         return a, b, _masked(translator, b.value, int(left))
     key = BitAnd(left, right)
     if key not in translator.opaque:
-        both = translator.opaque_integer(key).value
-        _state_and(translator, both, a.value, b.value)
-        _state_bits(translator, both, (left, right), (a.value, b.value))
+        common = translator.opaque_integer(key).value
+        _add_axioms_of_and(translator, common, a.value, b.value)
+        _add_axioms_of_bits(translator, common, (left, right), (a.value, b.value))
     return a, b, translator.opaque[key].value
 
 
@@ -80,22 +82,23 @@ def _run(translator: Translator, value: Any, low: int, high: int) -> Any:
     return terms.sub(upper, terms.euclidean_mod(value, terms.integer(1 << low)))
 
 
-def _state_and(translator: Translator, both: Any, a: Any, b: Any) -> None:
-    """What holds of x & y for all integers: 0 <= x & y <= x for x >= 0; x & y <= min(x, y) < 0 for both negative."""
+def _add_axioms_of_and(translator: Translator, common: Any, a: Any, b: Any) -> None:
+    """What holds of common = x & y for all integers: 0 <= x & y <= x for x >= 0; x & y <= min(x, y) < 0 for both negative."""
     terms, zero = translator.terms, translator.terms.integer(0)
     negative_a, negative_b = terms.lt(a, zero), terms.lt(b, zero)
     both_negative = terms.conjunction((negative_a, negative_b))
-    translator.state(terms.eq(both_negative, terms.lt(both, zero)))
-    translator.state(terms.disjunction((terms.negation(both_negative), terms.le(both, a))))
-    translator.state(terms.disjunction((terms.negation(both_negative), terms.le(both, b))))
-    translator.state(terms.disjunction((negative_a, terms.le(both, a))))
-    translator.state(terms.disjunction((negative_b, terms.le(both, b))))
+    translator.add_axiom(terms.eq(both_negative, terms.lt(common, zero)))
+    translator.add_axiom(terms.disjunction((terms.negation(both_negative), terms.le(common, a))))
+    translator.add_axiom(terms.disjunction((terms.negation(both_negative), terms.le(common, b))))
+    translator.add_axiom(terms.disjunction((negative_a, terms.le(common, a))))
+    translator.add_axiom(terms.disjunction((negative_b, terms.le(common, b))))
 
 
-def _state_bits(translator: Translator, both: Any, args: tuple[Expr, Expr], values: tuple[Any, Any]) -> None:
-    """States x & y bit by bit, if the facts bound the operands to few enough bits.
+def _add_axioms_of_bits(translator: Translator, common: Any, args: tuple[Expr, Expr], values: tuple[Any, Any]) -> None:
+    """Says what common = x & y is bit by bit, if the facts bound the operands (`args`, of which `values` are the terms) to few
+    enough bits.
 
-    The statement is conditional on that range: z3's value of an undefined operand (x // y + 100 at y == 0) may lie outside.
+    The axiom is conditional on that range: z3's value of an undefined operand (x // y + 100 at y == 0) may lie outside.
     """
     count = max(_bit_length(translator, arg) for arg in args)
     if count > MAX_BITS:
@@ -108,8 +111,8 @@ def _state_bits(translator: Translator, both: Any, args: tuple[Expr, Expr], valu
     ]
     bits = [[translator.fresh_boolean() for _ in range(int(count) + 1)] for _ in values]
     pairs = [terms.conjunction(pair) for pair in zip(*bits, strict=True)]
-    sums = [terms.eq(value, _number(translator, own)) for value, own in zip((*values, both), (*bits, pairs), strict=True)]
-    translator.state(terms.implication(terms.conjunction(inside), terms.conjunction(sums)))
+    sums = [terms.eq(value, _number(translator, own)) for value, own in zip((*values, common), (*bits, pairs), strict=True)]
+    translator.add_axiom(terms.implication(terms.conjunction(inside), terms.conjunction(sums)))
 
 
 def _number(translator: Translator, bits: list[Any]) -> Any:
@@ -137,18 +140,19 @@ def _right_shift(translator: Translator, expr: Expr) -> Meaning:
     return _shift(translator, expr, translator.terms.euclidean_div)
 
 
-def _shift(translator: Translator, expr: Expr, by: Callable[[Any, Any], Any]) -> Meaning:
+def _shift(translator: Translator, expr: Expr, scale: Callable[[Any, Any], Any]) -> Meaning:
+    """The shift of a by b bits: `scale(a, 2**b)`. Python raises for b < 0, and may raise MemoryError for a huge b."""
     a, b = map(translator.integer, expr.args)
     terms = translator.terms
-    unknown = translator.opaque_integer(expr)  # a huge shift may also raise MemoryError
+    unknown = translator.opaque_integer(expr)
     in_range = terms.le(b.value, terms.integer(MAX_SHIFT))
-    value = _case_by_case(translator, b.value, MAX_SHIFT, lambda n: by(a.value, terms.integer(1 << n)), unknown)
+    value = _case_by_case(translator, b.value, MAX_SHIFT, lambda n: scale(a.value, terms.integer(1 << n)), unknown)
     nonnegative = terms.le(terms.integer(0), b.value)
     return Meaning(value, (*a.defined, *b.defined, nonnegative, terms.disjunction((in_range, *unknown.defined))))
 
 
 def _case_by_case(translator: Translator, value: Any, top: int, case: Callable[[int], Any], unknown: Meaning) -> Any:
-    """case(n) for a value n in 0..top, an unknown else."""
+    """case(n) for a value n in 0..top, and for any other value the unknown."""
     result = unknown.value
     for n in range(top, -1, -1):
         result = translator.terms.choose(translator.terms.eq(value, translator.terms.integer(n)), case(n), result)

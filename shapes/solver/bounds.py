@@ -1,7 +1,7 @@
 """The constant bounds that facts put on symbols, and the interval of a term that follows.
 
-Translations use it where they depend on the size of a term (bits, shifts, symbolic powers, the sign of a divisor). That is sound,
-because the facts are asserted in the same problem.
+The solver's translations use it where they depend on the size of a term (bits, symbolic powers, the sign of a divisor). That is
+sound, because the facts are asserted in the same problem. Tested with the translations (`tests/shapes/solver/test_translate.py`).
 """
 
 import functools
@@ -20,7 +20,14 @@ EVERYTHING: Range = (-INF, INF)
 
 
 class Bounds:
-    """Intervals of symbols, read from facts such as `x >= 2` and `x <= 4096`."""
+    """Intervals of integer symbols, read from facts such as `x >= 2` and `x <= 4096`. An interval (low, high) includes its ends;
+    an end that is not known is -INF or INF. Facts of another form (`x <= y`, `2*x >= 3`) are passed over.
+
+    ```python
+    x = sympy.Symbol("x", integer=True)
+    assert Bounds([x >= 2, x < 10]).interval(x + 1) == (3, 10)
+    ```
+    """
 
     def __init__(self, facts: Iterable[sympy.Basic] = ()) -> None:
         self.symbols: dict[Symbol, Range] = {}
@@ -30,7 +37,7 @@ class Bounds:
                     self._learn(conjunct)
 
     def _learn(self, relation: Relational) -> None:
-        term, operator, bound = readable_sides(relation)
+        term, operator, bound = readable_sides(relation)  # a bound on the left, as in `2 <= x`, goes to the right
         if not (isinstance(term, Symbol) and bound.is_Integer):
             return
         low, high = self.symbols.get(term, EVERYTHING)
@@ -42,7 +49,8 @@ class Bounds:
         self.symbols[term] = (low, high)
 
     def interval(self, expr: sympy.Basic) -> Range:
-        """An interval that holds every value of the integer `expr`; everything where nothing is known."""
+        """An interval that contains every value of the integer `expr`, not always the narrowest; EVERYTHING where nothing is
+        known, as for an operation without a rule below."""
         if isinstance(expr, Symbol):
             return self.symbols.get(expr, EVERYTHING)
         if expr.is_Integer:

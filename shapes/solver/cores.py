@@ -17,11 +17,11 @@ def core(facts: Sequence[Any], goal: Any, *, given: Sequence[Any] = (), rlimit: 
     denial = Assumption(statement(goal), negated=True)
     if problem.ask([*map(Assumption, stated), denial]) != "unsat":
         return None
-    needed = _without_repeats(stated, problem.used())
+    needed = _without_repeats(stated, problem.unsat_core())
     for index in list(needed):
         rest = [i for i in needed if i != index]
         if problem.ask([*(Assumption(stated[i]) for i in rest), denial]) == "unsat":
-            used = problem.used()
+            used = problem.unsat_core()
             needed = [i for i in rest if Assumption(stated[i]) in used]
     return needed
 

@@ -9,6 +9,9 @@ steps of another.
 
 Questions that belong together share a `budget`, so that a hundred hard ones take no longer than some: what is asked when it is
 spent is "unknown" at once.
+
+Facts are what is known to hold at every call that is asked about, such as the declared range of a size. They are asserted once
+for a `Problem`; each question adds assumptions of its own.
 """
 
 import contextlib
@@ -33,46 +36,47 @@ RLIMIT = 200_000  # of one question, about 40 ms; most that z3 can decide take a
 SECONDS = 2.0  # time limit of a question of RLIMIT steps: products of millions of digits, for example, count as no step
 QUICK_DIVISOR = 16  # in the thread's own context a question gets this fraction of its limit
 BUDGET = 50 * RLIMIT  # steps of all questions of one trace, or of one piece of upkeep; some seconds
-QUESTION = 5_000  # steps that a question counts for at least: to state it takes as long as these
-CLOCK = 10 * RLIMIT  # steps that a question counts for that was ended by the clock
+LEAST_STEPS = 5_000  # what a question counts for at least: to state it takes as long as these
+TIMEOUT_STEPS = 10 * RLIMIT  # what a question counts for in addition if the time limit ended it
 
-MAX_EXPONENT = 4096  # at which a number is computed to check a witness
+MAX_EXPONENT_OF_WITNESS = 4096  # beyond it Python does not compute a shift or power: the number would be huge
 
 Status = Literal["unsat", "sat", "unknown"]
-_ends: ContextVar[float] = ContextVar("ends", default=float("inf"))
+_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))  # a `time.perf_counter()`
 
 
 @dataclasses.dataclass
 class Budget:
-    """The steps that are left to the questions asked under it. They also count for the budget around it."""
+    """How many steps of z3 are left to the questions asked under it; below 0 if the last one took more. What is spent here is
+    spent of the `outer` budget, too."""
 
     left: int
-    around: "Budget | None" = None
+    outer: "Budget | None" = None
 
-    def rest(self) -> float:
-        """The steps that one more question may take."""
-        return min(self.left, float("inf") if self.around is None else self.around.rest())
+    def remaining(self) -> float:
+        """The steps that one more question may take: the least that this budget and those around it have left."""
+        return min(self.left, float("inf") if self.outer is None else self.outer.remaining())
 
     def spend(self, steps: int) -> None:
         self.left -= steps
-        if self.around is not None:
-            self.around.spend(steps)
+        if self.outer is not None:
+            self.outer.spend(steps)
 
 
 _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 @contextlib.contextmanager
-def budget(steps: int | None = None, *, apart: bool = False) -> Iterator[Budget]:
+def budget(steps: int | None = None, *, independent: bool = False) -> Iterator[Budget]:
     """Within, all questions together may take so many steps of z3 (by default BUDGET). Those asked when these are spent are
-    answered "unknown". A budget from outside still counts, unless this one is `apart`.
+    answered "unknown". They count for the budget of the caller as well, unless this one is `independent`.
 
     ```python
     with budget(1_000_000):
         assert implies(X >= 3, X >= 2)
     ```
     """
-    mine = Budget(BUDGET if steps is None else steps, None if apart else _budget.get())
+    mine = Budget(BUDGET if steps is None else steps, None if independent else _budget.get())
     token = _budget.set(mine)
     try:
         yield mine
@@ -82,13 +86,13 @@ def budget(steps: int | None = None, *, apart: bool = False) -> Iterator[Budget]
 
 @contextlib.contextmanager
 def until(moment: float) -> Iterator[None]:
-    """Within, questions asked after this `time.perf_counter()` are answered "unknown". An earlier moment from outside still
+    """Within, questions asked after this `time.perf_counter()` are answered "unknown". An earlier deadline of the caller still
     counts."""
-    token = _ends.set(min(moment, _ends.get()))
+    token = _deadline.set(min(moment, _deadline.get()))
     try:
         yield
     finally:
-        _ends.reset(token)
+        _deadline.reset(token)
 
 
 class Assumption(NamedTuple):
@@ -114,7 +118,11 @@ def statements(exprs: Any) -> tuple[Any, ...]:
 
 
 class Problem:
-    """Facts in a solver, and a boolean for every assumption asked about."""
+    """An incremental solver with the facts asserted. Each assumption that is asked about is stated once, as
+    `literal => assumption` for a new boolean, the literal; a question is then which literals z3 is to take for true.
+
+    Only the thread that made a problem may use it: a z3 context must not be shared.
+    """
 
     def __init__(
         self,
@@ -124,9 +132,13 @@ class Problem:
         fresh: bool = False,
         translator: Translator | None = None,
     ) -> None:
-        """`fresh`: uses a new z3 context, so that the answers are the same in every process.
+        """`rlimit`: the steps that z3 may take for one question.
+
+        `fresh`: uses a new z3 context, so that the answers are the same in every process.
 
         `translator`: of another problem with the same facts, whose translated terms are used again.
+
+        Raises TypeError if a fact is not a SymPy boolean.
         """
         facts = statements(tuple(facts))
         self.translator = translator or Translator(Terms() if fresh else terms(), Bounds(facts))
@@ -136,26 +148,27 @@ class Problem:
         self._solver.set("rlimit", max(1, rlimit))  # of each question
         self._seconds = SECONDS * max(1.0, rlimit / RLIMIT)
         self._solver.set("timeout", round(self._seconds * 1000))
-        self._gave_up = False  # a question was given up by the clock
-        self._stated = 0
+        self._timed_out = False  # the last question was; no other one is asked then
+        self._axioms_asserted = 0  # how many of the translator's axioms the solver has
         self._literals: dict[Assumption, Any] = {}
-        self._by_name: dict[str, Assumption] = {}
+        self._by_name: dict[str, Assumption] = {}  # by the name of the literal, as z3's core gives it
         for fact in facts:
             self._assert(self.translator.holds(fact))
 
     def ask(self, assumptions: Sequence[Assumption]) -> Status:
-        """Can the facts and all the assumptions hold together?"""
+        """Can the facts and all the assumptions hold together? "unknown" also where z3 may not be asked: the budget is spent, the
+        deadline is past, or an earlier question of this problem ran into the time limit."""
         budget = _budget.get()
-        if self._gave_up or time.perf_counter() > _ends.get() or (budget is not None and budget.rest() <= 0):
+        if self._timed_out or time.perf_counter() > _deadline.get() or (budget is not None and budget.remaining() <= 0):
             return "unknown"
         if budget is None:
             return self._ask(assumptions)
-        before, rest = self.steps(), budget.rest()
-        if rest < self.rlimit:
-            self._solver.set("rlimit", int(rest))
+        before, remaining = self.steps(), budget.remaining()
+        if remaining < self.rlimit:
+            self._solver.set("rlimit", int(remaining))
         status = self._ask(assumptions)
         taken = (self.steps() - before) % (1 << 32)
-        budget.spend(max(QUESTION, taken) + CLOCK * self._gave_up)
+        budget.spend(max(LEAST_STEPS, taken) + TIMEOUT_STEPS * self._timed_out)
         return status
 
     def _ask(self, assumptions: Sequence[Assumption]) -> Status:
@@ -165,20 +178,20 @@ class Problem:
         except z3.Z3Exception:
             return "unknown"
         finally:
-            self._gave_up = time.perf_counter() - begun >= self._seconds
+            self._timed_out = time.perf_counter() - begun >= self._seconds
         return "sat" if answer == z3.sat else "unsat" if answer == z3.unsat else "unknown"
 
     def steps(self) -> int:
         """z3's count of its steps so far in this thread; differences are meant modulo 2**32."""
         return self._terms.steps(self._solver)
 
-    def used(self) -> set[Assumption]:
-        """After "unsat": assumptions that together with the facts suffice for it."""
+    def unsat_core(self) -> set[Assumption]:
+        """After "unsat": assumptions that together with the facts suffice for it; not always the fewest (see `solver.core`)."""
         return {self._by_name[term.decl().name()] for term in self._solver.unsat_core()}
 
     def values(self) -> dict[Symbol, int]:
-        """After "sat": an integer for each symbol met so far. With opaque terms these may be wrong, so
-        that whoever relies on them evaluates the conditions at them (`prove` does)."""
+        """After "sat": an integer for each symbol met so far. They may be wrong where a term is opaque, so a caller that relies
+        on them evaluates the conditions at them (`prove` does)."""
         model = self._solver.model()
         return {symbol: model.eval(term, model_completion=True).as_long() for symbol, term in self.translator.symbols.items()}
 
@@ -194,24 +207,26 @@ class Problem:
             literal = self._literals[assumption] = self._terms.boolean_symbol(name)
             self._by_name[name] = assumption
             holds = self.translator.holds(assumption.expr)
-            stated = self._terms.negation(holds) if assumption.negated else holds
-            self._assert(self._terms.implication(literal, stated))
+            assumed = self._terms.negation(holds) if assumption.negated else holds
+            self._assert(self._terms.implication(literal, assumed))
         return literal
 
     def _assert(self, condition: Any) -> None:
-        stated = self.translator.stated
-        for each in (*stated[self._stated :], condition):
+        """Asserts a condition, after the axioms that translating it has added."""
+        axioms = self.translator.axioms
+        for each in (*axioms[self._axioms_asserted :], condition):
             self._terms.assert_(self._solver, each)
-        self._stated = len(stated)
+        self._axioms_asserted = len(axioms)
 
 
 def holds_at(expr: Any, values: dict[Symbol, int]) -> bool | None:
-    """Whether `expr` holds at the values, by Python; None if a symbol has no value, or it would be a huge number."""
-    if expr.has(LShift, Pow) and any(abs(value) > MAX_EXPONENT for value in values.values()):
+    """Whether `expr` holds at the values, by Python's arithmetic; None if a symbol has no value, or a number would be huge. An
+    expression that raises there (a division by zero) does not hold: a guard that raises is a miss."""
+    if expr.has(LShift, Pow) and any(abs(value) > MAX_EXPONENT_OF_WITNESS for value in values.values()):
         return None
     try:
         return bool(evaluate(expr, values))
     except KeyError:
         return None
-    except (ArithmeticError, ValueError, MemoryError):  # a guard that raises is a miss
+    except (ArithmeticError, ValueError, MemoryError):
         return False

@@ -2,8 +2,9 @@
 
 Of two bounds on one term the weaker one is dropped without z3. Another guard is dropped only if z3 has proved twice that the
 facts and the kept guards imply it: in the incremental problem that found it, and again, from its reasons alone, in another
-problem. A guard is kept if z3 does not know, the budget is spent, or the second proof fails. Recorded guards never contradict
-each other, since the traced call met all of them; of a contradictory set more guards may be kept than necessary.
+problem. A guard is kept if z3 does not know, the budget is spent, or the second proof fails. Recorded guards are those that one
+trace has made. They never contradict each other, since the traced call met all of them; of a contradictory set more guards may be
+kept than necessary.
 """
 
 from collections.abc import Sequence
@@ -18,12 +19,12 @@ from shapes.printing import readable_sides, reading_order
 from shapes.python_function import is_integral
 from shapes.solver.problem import QUICK_DIVISOR, RLIMIT, Assumption, Problem, Status, statement, statements
 
-MOST_HARD_QUESTIONS = 10  # questions of one pruning that may spend a whole limit; the others get 1 / QUICK_DIVISOR of it
+MOST_HARD_QUESTIONS = 10  # of one pruning: those that z3 leaves open at 1 / QUICK_DIVISOR of the limit, and that get all of it
 
 
 @dataclass(frozen=True)
-class Guard:
-    """A conjunct of a recorded guard, and the index of that guard."""
+class Conjunct:
+    """A conjunct of a recorded guard, and the index of that guard in the argument of `prune`."""
 
     expr: Any
     index: int
@@ -56,8 +57,18 @@ class PruneResult:
 
 
 def prune(guards: Sequence[Any], facts: Sequence[Any] = (), *, rlimit: int = RLIMIT) -> PruneResult:
-    """Drop every guard that the others and the facts imply; `rlimit` bounds one question, and `MOST_HARD_QUESTIONS` of it the
-    whole."""
+    """Drops every guard that the others and the facts imply.
+
+    `guards`: SymPy booleans over integer symbols. `facts`: what holds at every call anyway, such as the declared range of a size.
+    `rlimit`: steps of z3 for one question; all of them may take about `MOST_HARD_QUESTIONS` times as many. Raises TypeError for
+    what is no SymPy boolean.
+
+    ```python
+    x = sympy.Symbol("x", integer=True)
+    result = prune([x >= 3, sympy.Ne(x, 1)])
+    assert result.kept == (x >= 3,) and result.dropped[0].by == (0,)
+    ```
+    """
     facts = statements(tuple(facts))
     recorded, dropped = _distinct_conjuncts(guards, facts)
     recorded, weaker = _tightest_bounds(recorded, facts)
@@ -79,10 +90,10 @@ def prune(guards: Sequence[Any], facts: Sequence[Any] = (), *, rlimit: int = RLI
 # ------------------------------------------------------------------------------------------------- without z3
 
 
-def _distinct_conjuncts(guards: Sequence[Any], facts: Sequence[Any]) -> tuple[list[Guard], list[Dropped]]:
+def _distinct_conjuncts(guards: Sequence[Any], facts: Sequence[Any]) -> tuple[list[Conjunct], list[Dropped]]:
     """The conjuncts in reading order, without True, repeats and facts."""
     given = {sympy.true, *facts}
-    first: dict[Any, Guard] = {}
+    first: dict[Any, Conjunct] = {}
     dropped = []
     for index, guard in enumerate(guards):
         for expr in sympy.And.make_args(statement(guard)):
@@ -91,12 +102,12 @@ def _distinct_conjuncts(guards: Sequence[Any], facts: Sequence[Any]) -> tuple[li
             elif expr in first:
                 dropped.append(Dropped(expr, index, (first[expr].index,)))
             else:
-                first[expr] = Guard(expr, index)
+                first[expr] = Conjunct(expr, index)
     return sorted(first.values(), key=lambda guard: reading_order(guard.expr)), dropped
 
 
 class _Bound(NamedTuple):
-    """sign * term >= value, of integers."""
+    """sign * term >= value, of integers; the sign is 1 for a bound from below, -1 for one from above."""
 
     term: Any
     sign: int
@@ -104,6 +115,7 @@ class _Bound(NamedTuple):
 
 
 def _bound(expr: Any) -> _Bound | None:
+    """None for what is no bound of an integer term by a constant; also for an equation, of which no side is weaker."""
     if not isinstance(expr, Relational):
         return None
     term, operator, value = readable_sides(expr)
@@ -113,9 +125,9 @@ def _bound(expr: Any) -> _Bound | None:
     return _Bound(term, sign, sign * int(value) + (operator in (">", "<")))
 
 
-def _tightest_bounds(guards: Sequence[Guard], facts: Sequence[Any]) -> tuple[list[Guard], list[Dropped]]:
+def _tightest_bounds(guards: Sequence[Conjunct], facts: Sequence[Any]) -> tuple[list[Conjunct], list[Dropped]]:
     """The guards without bounds on a term for which a fact or another guard gives the same or a tighter bound."""
-    known: dict[tuple[Any, int], tuple[int, Guard | None]] = {}
+    known: dict[tuple[Any, int], tuple[int, Conjunct | None]] = {}  # the tightest value, and the guard; None: a fact
     bounds = [(_bound(fact), None) for fact in facts] + [(_bound(guard.expr), guard) for guard in guards]
     for bound, guard in bounds:
         if bound is not None:
@@ -133,7 +145,7 @@ def _tightest_bounds(guards: Sequence[Guard], facts: Sequence[Any]) -> tuple[lis
     return kept, dropped
 
 
-def _without_isolated_bounds(guards: Sequence[Guard], facts: Sequence[Any]) -> list[Guard]:
+def _without_isolated_bounds(guards: Sequence[Conjunct], facts: Sequence[Any]) -> list[Conjunct]:
     """The guards without bounds on symbols that occur in bounds only. After `_tightest_bounds` nothing implies these."""
     simple = {guard for guard in guards if _is_bound_of_symbol(guard.expr)}
     involved = [fact for fact in facts if not _is_bound_of_symbol(fact)] + [g.expr for g in guards if g not in simple]
@@ -155,36 +167,36 @@ class _Search:
     `implied` are such guards in the order of dropping, each with guards that imply it and that were still there.
     """
 
-    def __init__(self, guards: list[Guard], facts: Sequence[Any], rlimit: int) -> None:
+    def __init__(self, guards: list[Conjunct], facts: Sequence[Any], rlimit: int) -> None:
         self.guards = guards
         self.facts = facts
         self.rlimit = rlimit
-        self.implied: list[tuple[Guard, list[Guard]]] = []
+        self.implied: list[tuple[Conjunct, list[Conjunct]]] = []
         self.certified = True
         self.unknown = 0
         self.questions = 0
-        self.hard = 0
+        self.hard = 0  # questions that were asked with the whole limit
 
     def run(self) -> None:
         """Finds and certifies; nothing is implied if z3 contradicts itself."""
         if not self.guards:
             return
-        problem = self._quick()
+        problem = self._quick_problem()
         self._drop(problem)
         if any(not by for _, by in self.implied) and problem.ask(()) == "unsat":
             self.implied = []  # from facts that contradict each other everything follows, and nothing is dropped for that
         if self.implied:
-            self.certified = self._certify(self._quick(problem))
+            self.certified = self._certify(self._quick_problem(problem))
         if not self.certified:
             self.implied = []
 
-    def _quick(self, like: Problem | None = None) -> Problem:
-        """A solver with a small limit."""
+    def _quick_problem(self, like: Problem | None = None) -> Problem:
+        """The facts with a small limit for each question. `like`: another such problem, whose translated terms are used again."""
         return Problem(self.facts, rlimit=self.rlimit // QUICK_DIVISOR, translator=None if like is None else like.translator)
 
     def _drop(self, problem: Problem) -> None:
         kept = list(self.guards)
-        for guard in reversed(self.guards):
+        for guard in reversed(self.guards):  # they are in reading order: the last has most symbols
             rest = [other for other in kept if other is not guard]
             status, by = self._ask(problem, guard, rest)
             if status == "unsat":
@@ -192,11 +204,11 @@ class _Search:
                 kept = rest
             self.unknown += status == "unknown"
 
-    def _ask(self, problem: Problem, guard: Guard, by: list[Guard]) -> tuple[Status, list[Guard]]:
-        """Can the guard fail where these hold? If not: the ones that are needed for that.
+    def _ask(self, problem: Problem, guard: Conjunct, by: list[Conjunct]) -> tuple[Status, list[Conjunct]]:
+        """Can the guard fail where all of `by` hold? If not ("unsat"), also those of `by` that the proof needs.
 
-        What stays unknown is asked with the whole limit in a solver that has seen nothing. After `MOST_HARD_QUESTIONS` of these
-        nothing is.
+        What z3 leaves open is asked again with the whole limit, in a fresh context. After `MOST_HARD_QUESTIONS` of these every
+        question is "unknown" unasked.
         """
         if self.hard >= MOST_HARD_QUESTIONS:
             return "unknown", []
@@ -207,18 +219,18 @@ class _Search:
             self.hard += 1
             problem = Problem(self.facts, rlimit=self.rlimit, fresh=True)
             status = problem.ask(assumptions)
-        used = problem.used() if status == "unsat" else ()
+        used = problem.unsat_core() if status == "unsat" else ()
         return status, [other for other in by if Assumption(other.expr) in used]
 
     def _certify(self, problem: Problem) -> bool:
-        """Every drop proved again from its own reasons, by a solver that has seen nothing else; False if one is wrong.
+        """Proves each drop again, from its own reasons only, in a problem that has seen nothing else. False if one is wrong.
 
-        What cannot be proved again is not dropped. The reasons of a drop stayed at least until then, so taken from the
-        last to the first each follows from what is kept. Kept guards being recorded ones, this is the equivalence in
-        both directions.
+        What cannot be proved again is not dropped. Why that makes kept and recorded guards equivalent: the reasons of a drop were
+        still there when it was made, so the last one follows from what is kept, then the one before it, and so on. The other
+        direction is plain, since every kept guard is a recorded one.
         """
         proved = []
-        gone: set[Guard] = set()
+        gone: set[Conjunct] = set()
         for guard, by in self.implied:
             gone.add(guard)
             status = "sat" if gone.intersection(by) else self._ask(problem, guard, by)[0]

@@ -56,7 +56,7 @@ class Translator:
         self.readable = readable
         self.symbols: dict[Symbol, Any] = {}
         self.opaque: dict[Any, Meaning] = {}
-        self.stated: list[Any] = []  # axioms about the new unknowns, which the problem asserts
+        self.axioms: list[Any] = []  # what always holds of the unknowns; whoever solves the problem asserts them
         self._integers: dict[Expr, Meaning] = {}
         self._booleans: dict[Any, Meaning] = {}
         self._fresh = itertools.count()
@@ -66,8 +66,8 @@ class Translator:
         meaning = self.boolean(expr)
         return self.terms.conjunction((*meaning.defined, meaning.value))
 
-    def state(self, condition: Any) -> None:
-        self.stated.append(condition)
+    def add_axiom(self, condition: Any) -> None:
+        self.axioms.append(condition)
 
     def fresh_boolean(self) -> Any:
         return self.terms.boolean_symbol(f"fresh!{next(self._fresh)}")

@@ -8,7 +8,8 @@ import functools
 import pytest
 import torch
 
-from tests.support import captured, captured_made
+import tracer
+from tests.support import breaks, captured, captured_made
 
 X = torch.ones(3)
 
@@ -104,3 +105,31 @@ def test_a_tensor_that_is_returned_twice_is_one_tensor():
         return y, [y], y.view(-1), y
 
     captured(fn, X)
+
+
+class HashedByAttribute(list):
+    def __init__(self, items):
+        self[:] = items
+        self.number = len(items)
+
+    def __hash__(self):
+        return self.number
+
+
+def test_a_key_has_its_attributes_before_it_is_hashed_in_a_dict_of_another_cell():
+    def f(x):
+        cache, last = {}, []
+        last[:] = [last, None]
+
+        def cached(*args):
+            key = HashedByAttribute(args)
+            if key in cache:
+                return cache[key][2]
+            cache[key] = last[1] = [last, key, x + len(args)]
+            return cache[key][2]
+
+        one = cached(1, 2)
+        tracer.graph_break()
+        return one, cached(1, 2), cached(1), len(cache)
+
+    breaks(f, X)

@@ -107,15 +107,24 @@ def test_a_port_that_is_taken_is_an_error_that_names_it(tmp_path, capsys):
         assert main(["report", str(tmp_path), "--live", "--port", str(port)]) == 3 and "--port" in capsys.readouterr().err
 
 
+def heeds_interrupts():
+    """A shell lets jobs in its background ignore them, and so their children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.full
 def test_from_the_command_line_until_it_is_interrupted(tmp_path):
     command = [sys.executable, "-m", "tracer", "report", str(tmp_path), "--live", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
-        told = process.stdout.readline()
-        assert told.startswith("http://127.0.0.1:") and str(tmp_path) in told
-        port = int(told.split("/")[2].partition(":")[2])
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.request("GET", "/")
-        assert connection.getresponse().status == 200
-        os.kill(process.pid, signal.SIGINT)
-        assert process.wait(30) == 0
+    place = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=place, preexec_fn=heeds_interrupts) as process:
+        try:
+            told = process.stdout.readline()
+            assert told.startswith("http://127.0.0.1:") and str(tmp_path) in told
+            port = int(told.split("/")[2].partition(":")[2])
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.request("GET", "/")
+            assert connection.getresponse().status == 200
+            os.kill(process.pid, signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()  # it would be waited for without an end

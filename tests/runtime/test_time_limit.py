@@ -329,7 +329,7 @@ def test_what_z3_is_asked_when_the_time_is_up_is_not_known_and_guards_stay(monke
     def late(self, *args, **kwargs):
         compiled = real(self, *args, **kwargs)
         self.limit.ends = 0  # as if it had taken that long
-        solver.problem._ends.set(0.0)
+        solver.problem._deadline.set(0.0)
         return compiled
 
     monkeypatch.setattr(convert_frame.FrameConversion, "_compile", late)

@@ -31,11 +31,11 @@ def _gives_up(self, solver, assumptions):
     return self.z3.unknown
 
 
-_ENDED = ContextVar("ends", default=float("-inf"))  # until when there is time to ask
+_PAST = ContextVar("deadline", default=float("-inf"))
 
 
 @pytest.fixture(
-    params=[(Problem, "ask", _unknown), (Terms, "check", _complains), (Terms, "check", _gives_up), (problem, "_ends", _ENDED)],
+    params=[(Problem, "ask", _unknown), (Terms, "check", _complains), (Terms, "check", _gives_up), (problem, "_deadline", _PAST)],
     ids=["does not know", "complains", "gives up", "has no time left"],
 )
 def silent(request, monkeypatch):

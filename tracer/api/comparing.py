@@ -1,4 +1,7 @@
-"""`compare_with_eager`: a backend that runs another one beside eager, and says which operation differs."""
+"""`compare_with_eager`: a backend that runs another one beside eager, and says which operation differs.
+
+`backends.verify` compares, `backends.smallest_difference` searches, `backends.difference_program` writes the program.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ def compare_with_eager(
 
     Where results, gradients of the inputs, or what is left in the inputs differ, the call raises `exc.BackendCompilerFailed`
     with the first operation that is wrong, the user's line, and the path of a program in `folder` that shows the difference
-    with as few operations as possible; its inputs lie beside it (`.pt`). Floats may differ by the tolerances of
-    `torch.testing.assert_close`, or by twice the error of eager against float64.
+    with as few operations as possible; its inputs lie beside it (`.pt`). The folder is made if it is not there.
+    Floats may differ by the tolerances of `torch.testing.assert_close`, or by twice the error of eager against float64.
     `mode` and `options` are those of the backend. Inductor draws random numbers of its own unless its option
     `fallback_random` is set, so that graphs with random operations differ without it.
     Raises InvalidBackend or UserError for what cannot be asked for.
@@ -57,16 +60,19 @@ def compare_with_eager(
 
 
 class _Compared:
-    """A compiled graph that is compared with its graph at its first calls."""
+    """A compiled graph that is compared with eager at its first calls. Each compared call runs it twice: once for the comparison,
+    and then on the inputs of the program."""
 
     def __init__(
         self, gm: torch.fx.GraphModule, compiled_graph: Callable[..., Any], backend: Backend, calls: int, folder: Path
     ) -> None:
+        """`gm`: the graph as it was captured, which runs eagerly. `calls`: how many are compared."""
         self.gm = gm
         self.compiled_graph = compiled_graph
         self.backend = backend
-        self.calls_left = calls
+        self.calls_left = calls  # a call that differs does not count: the next one raises again
         self.folder = folder
+        # Whether a size is a symbol, so that parts of the graph are compiled with symbolic sizes as well.
         self.dynamic = any(isinstance(node.meta.get("example_value"), torch.SymInt) for node in gm.graph.nodes)
 
     def __call__(self, *inputs: Any) -> Any:
@@ -76,6 +82,8 @@ class _Compared:
         return self.compiled_graph(*inputs)
 
     def _compare(self, inputs: tuple[Any, ...]) -> None:
+        """Raises BackendCompilerFailed where the graph differs on copies of the inputs, after a search for the smallest part
+        that does. The search compiles some 2 log2(n) parts of a graph of n operations."""
         found = difference(self.gm, self.compiled_graph, inputs, gradients=True)
         if not found:
             return
@@ -93,7 +101,7 @@ class _Compared:
         )
 
     def _differs(self, gm: torch.fx.GraphModule, inputs: list[Any]) -> str:
-        """A part is captured and compiled as a program of its own."""
+        """How a part of the graph, captured and compiled as a program of its own, differs from eager; "" where it does not."""
 
         def run(*args: Any) -> Any:
             return gm.forward(*args)

@@ -100,6 +100,7 @@ class Codegen:
         self._cyclic: dict[VariableTracker, bool] = {}
         self._making_depth = 0  # of nested calls of `_make`
         self._unfilled: list[VariableTracker] = []
+        self._unfilled_before = 0  # how many of them had to wait when the object that is filled now was begun
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -161,12 +162,15 @@ class Codegen:
             self._unfilled.append(value)
         else:
             self._fill(value)
-        while self._unfilled and not self._making_depth:
+        while len(self._unfilled) > self._unfilled_before and not self._making_depth:
             self._fill(self._unfilled.pop())
 
     def _fill(self, value: VariableTracker) -> None:
+        """Objects that wait from before go on waiting: they may hold `value`, as a key that is hashed, for example."""
+        before, self._unfilled_before = self._unfilled_before, len(self._unfilled)
         value.fill(self)
         self.store_attributes_of_function(value)
+        self._unfilled_before = before
 
     def keep(self, value: VariableTracker | Unwrapped) -> None:
         """Stores a value in a local now, so that code which runs before a later load cannot change it."""
@@ -227,7 +231,7 @@ class Codegen:
     def load_class(self, cls: type) -> None:
         """-> cls; a class that the trace made is made anew"""
         made = self.trace.builder.known(cls)
-        if made is not None and id(cls) in self.trace.findings.alike:
+        if made is not None and id(cls) in self.trace.findings.recreated:
             self.load(made)
         elif made is None or made.source is not None or type(made).reconstruct is ClassVariable.reconstruct:
             self.load_object(cls)

@@ -43,18 +43,18 @@ class Findings:
         self.asked: dict[tuple[int, int], tuple[type, type, bool]] = {}  # answers of abc: (class, base, is it a subclass)
         self.of_process: dict[str, None] = {}  # values that differ between processes, in words
         self.made: dict[int, type] = {}  # classes that the trace itself made; lookups on them are noted for their bases
-        self.alike: dict[int, type] = {}  # classes made anew by each call of a function, guarded by a ClassShape
+        self.recreated: dict[int, type] = {}  # classes that each call of a function makes anew, guarded by a ClassShape
 
     def note_class(self, cls: type) -> None:
         """The trace relies on the bases of a class."""
-        if self._is_one_of_many(cls):
+        if self._is_not_guarded_by_identity(cls):
             for base in cls.__bases__:
                 self.note_class(base)
         else:
             self._looked(cls)
 
-    def _is_one_of_many(self, cls: type) -> bool:
-        return id(cls) in self.made or id(cls) in self.alike
+    def _is_not_guarded_by_identity(self, cls: type) -> bool:
+        return id(cls) in self.made or id(cls) in self.recreated
 
     def _looked(self, cls: type) -> _Looked | None:
         """The lookups on a class; None for a class that cannot change."""
@@ -66,9 +66,9 @@ class Findings:
     def note(self, cls: type, name: str, owner: type | None, value: Any, after: type | None = None) -> None:
         """Notes a lookup of `name` in the MRO of `cls`, after the class `after` if that is given. It found `value` in the
         namespace of `owner`; None: in none."""
-        if self._is_one_of_many(cls):
+        if self._is_not_guarded_by_identity(cls):
             for base in cls.__mro__[1:]:
-                if not self._is_one_of_many(base):
+                if not self._is_not_guarded_by_identity(base):
                     self.note(base, name, *find(base, name))
             return
         looked = self._looked(cls)

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer.graph.fakes.array_twins import numpy_dtype
+from tracer.graph.fakes.trial_arrays import numpy_dtype
 from tracer.protocol.inlining import is_own_guard
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker

@@ -82,7 +82,7 @@ def _cached_call(tx: Tracer, callee: Value, *args: Value, **kwargs: Value) -> Va
         known = _result(tx, callee, args, kwargs)
         tx.effects.cached.known[key] = known
     elif known.reads_state:
-        tx.trace.builder.note(known, known.result)
+        tx.trace.builder.collect(known, known.result)
     return known.result
 
 
@@ -248,7 +248,7 @@ class _Body:
         cache keeps no exceptions, and CPython calls it again each time."""
         tx, mode = self._tx, self._tx.output.world.fake_mode
         draws, writes, nodes = mode.draws, len(mode.writes), len(tx.output.graph.nodes)
-        with tx.trace.builder.noting() as self._read, _changes_noted(tx.effects) as changes:
+        with tx.trace.builder.collecting() as self._read, _changes_noted(tx.effects) as changes:
             yield
         written = set(mode.writes[writes:])
         older = [node.meta.get(EXAMPLE) for node in itertools.islice(tx.output.graph.nodes, nodes)] if written else []

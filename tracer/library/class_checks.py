@@ -119,7 +119,7 @@ def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
     try:
         answer = answer_of_abc(cls, base)
         by_itself = base in cls.__mro__ or base.__subclasshook__(cls) is True
-        if answer and id(cls) in tx.trace.findings.alike and not by_itself:
+        if answer and id(cls) in tx.trace.findings.recreated and not by_itself:
             unsupported("unsupported-builtin", function=f"issubclass of {cls.__qualname__}, which was registered")
         rely_on_answer(cls, base, answer)
         return answer

@@ -44,13 +44,13 @@ def _model(function: Any) -> Any:
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         given = [_argument(function, value) for value in args]
         named = {key: _argument(function, value) for key, value in kwargs.items()}
-        with warnings.catch_warnings(record=True) as heard:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 result = function(*given, **named)
             except Exception as error:
                 tx.raise_error(type(error), *error.args)
-        if heard:
+        if caught:
             unsupported("unsupported-builtin", function=f"numpy.{function.__name__}, which warns")
         return _tracked(tx, result)
 

@@ -77,7 +77,7 @@ def rely_on_process(what: str) -> None:
 def rely_on_answer(cls: type, base: type, answer: bool) -> None:
     """Records that abc answered whether a class is a subclass of another."""
     findings = _running.findings
-    if findings is not None and not (findings.made.keys() | findings.alike.keys()) & {id(cls), id(base)}:
+    if findings is not None and not (findings.made.keys() | findings.recreated.keys()) & {id(cls), id(base)}:
         findings.asked[id(cls), id(base)] = cls, base, answer
 
 

@@ -275,12 +275,12 @@ class _Gatherer:
     def entry(self, process: Process, record: Record) -> Entry | None:
         """The one of a number, which may belong to the process that this one was forked from."""
         entry = None
-        of: Process | None = process
+        ancestor: Process | None = process
         seen: set[str] = set()
-        while entry is None and of is not None and of.name not in seen:
-            seen.add(of.name)
-            entry = self.entries.get((of.name, record.get("entry", 0)))
-            of = self.processes.get(of.facts.get("parent") or "")
+        while entry is None and ancestor is not None and ancestor.name not in seen:
+            seen.add(ancestor.name)
+            entry = self.entries.get((ancestor.name, record.get("entry", 0)))
+            ancestor = self.processes.get(ancestor.facts.get("parent") or "")
         return entry
 
 

@@ -168,8 +168,8 @@ def _rows(guards: list[Record]) -> str:
     for guard in guards:
         recorded = f' <span class="quiet">asked as {escape(guard["recorded"])}</span>' if guard.get("recorded") else ""
         cause = place_of(guard.get("where")) or '<span class="quiet">what is always guarded</span>'
-        said = f"<td><code>{escape(guard['text'])}</code>{recorded}</td>"
-        rows.append(f'<tr>{said}<td>{cause}</td><td class="kind">{escape(guard["kind"])}</td></tr>')
+        text = f"<td><code>{escape(guard['text'])}</code>{recorded}</td>"
+        rows.append(f'<tr>{text}<td>{cause}</td><td class="kind">{escape(guard["kind"])}</td></tr>')
     return f'<table class="guards"><thead><tr><th>guard</th><th>because of</th><th>kind</th></tr></thead>{"".join(rows)}</table>'
 
 

@@ -93,8 +93,8 @@ def _head(findings: Findings, live: bool) -> str:
     summary = " and ".join(f"Python {python}, torch {torch}" for python, torch in sorted(versions))
     programs = sorted({process.facts.get("program") or "python" for process in findings.processes})
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(started))
-    told = f'<h2>{escape(", ".join(programs))}</h2><p class="quiet">{when} · {escape(summary)}</p>'
-    return f"<header>{told}{_LIVE if live else ''}</header>"
+    title = f'<h2>{escape(", ".join(programs))}</h2><p class="quiet">{when} · {escape(summary)}</p>'
+    return f"<header>{title}{_LIVE if live else ''}</header>"
 
 
 def _summary_tiles(findings: Findings) -> str:

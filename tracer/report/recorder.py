@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PERIOD = 1.0  # seconds between two records of the requests that hit
 LONGEST_RUN = 3600.0  # seconds: what is noted of runs for whose length there is no bound, as JSON has no infinity
-MOST_EXPLAINED = 50  # misses of one function, each of another cause, that are recorded with the guards that fail
+MOST_CAUSES_EXPLAINED = 50  # misses of one function, each of another cause, that are recorded with the guards that fail
 MOST_POINTS = 4096  # different sizes of calls of one entry in that time; further ones are counted together
 MOST_MISSES = 500  # misses of one function with a record of their own; further ones are counted as requests are
 log = logging.getLogger("tracer")
@@ -124,7 +124,7 @@ class Recorder:
     def _explain(self, record: dict[str, Any], missed: MissedCall, line: tuple[str, int]) -> None:
         """Adds the guards that fail to the record of a miss that is not traced, once for each cause."""
         causes = self._explained.setdefault(line, set())
-        if record["policy"] == "trace" or record["reason"] != "guards" or len(causes) >= MOST_EXPLAINED:
+        if record["policy"] == "trace" or record["reason"] != "guards" or len(causes) >= MOST_CAUSES_EXPLAINED:
             return
         cause = missed.cause()
         if cause not in causes:

@@ -86,10 +86,10 @@ def words(entry: Entry) -> str:
     """The conditions of an entry on sizes, but not on strides, in a line."""
     axes = entry.part.function.axes_of(entry.group)
     shape_region = entry.record.get("region_of_shapes", {})
-    told = [(line["template"], line["labels"]) for line in shape_region.get("lines", ())]
+    conditions = [(line["template"], line["labels"]) for line in shape_region.get("lines", ())]
     fixed = shape_region.get("fixed", {}).items()
-    told += [(f"{{0}} == {size}", [label]) for label, size in fixed if not axes.follows(label)]
-    lines = [_filled(template, labels, axes) for template, labels in told if not any(map(_is_layout, labels))]
+    conditions += [(f"{{0}} == {size}", [label]) for label, size in fixed if not axes.follows(label)]
+    lines = [_filled(template, labels, axes) for template, labels in conditions if not any(map(_is_layout, labels))]
     return ", ".join(dict.fromkeys(filter(None, lines))) or "any size"
 
 

@@ -193,10 +193,10 @@ def recompile(code: CodeType, failures: Iterable[GuardFailure | str]) -> str:
     return "\n".join(lines)
 
 
-def failure(of: GuardFailure | str) -> list[str]:
+def failure(found: GuardFailure | str) -> list[str]:
     """A guard that fails, and the user's line that caused it."""
-    where = of.where if isinstance(of, GuardFailure) else None
-    return [f"- {of}"] if where is None else [f"- {of}", f"  guard made at {where.with_code()}"]
+    where = found.where if isinstance(found, GuardFailure) else None
+    return [f"- {found}"] if where is None else [f"- {found}", f"  guard made at {where.with_code()}"]
 
 
 def graph_break(error: Unsupported) -> str:

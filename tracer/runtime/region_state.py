@@ -245,8 +245,8 @@ class RegionState:
         if existing or dead_objects:
             failures = misses.miss_reasons(self, function, args, existing) if metrics.listeners else []
             dead_objects.clear()
-            told = [failure.without_data() for failure in failures]
-            self.record_event("recompile", function, "\n".join(map(str, told)), reason="guards", failures=told)
+            kept = [failure.without_data() for failure in failures]
+            self.record_event("recompile", function, "\n".join(map(str, kept)), reason="guards", failures=kept)
         history = self.frame_state(function).history
         if family is not None:
             history.learn(family.history)

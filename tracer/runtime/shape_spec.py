@@ -302,20 +302,23 @@ class ShapeSpec:
         return domain
 
     def _strides_of(self, path: Path, value: torch.Tensor) -> tuple[Any, ...]:
-        """What each stride of a tensor is; a variable of its own, with a name that no size has, where that was not said."""
+        """What each stride of a tensor is; a variable of its own, with a name that no size has, where none was declared."""
         if value.layout is not torch.strided:
             raise UserError(f"{path_text(path)} was declared as strided, but its layout is {value.layout}")
-        said = self.strided[path] or [None] * value.dim()
-        if len(said) != value.dim():
-            raise UserError(f"{len(said)} strides of {path_text(path)} were declared, but it has {value.dim()} dims")
+        declared = self.strided[path] or [None] * value.dim()
+        if len(declared) != value.dim():
+            raise UserError(f"{len(declared)} strides of {path_text(path)} were declared, but it has {value.dim()} dims")
         name = re.sub(r"\W+", "_", path_text(path)).strip("_") + "_stride"
         while any(known.startswith(name) for known in self.variables):
             name += "_"
-        return tuple([variable(f"{name}_{dim}") if expr is None else expr for dim, expr in enumerate(said)])
+        return tuple([variable(f"{name}_{dim}") if expr is None else expr for dim, expr in enumerate(declared)])
 
     def __repr__(self) -> str:
-        dims = [f"{path_text(path)}: {', '.join(f'{dim}: {expr}' for dim, expr in of.items())}" for path, of in self.dims.items()]
-        dims += [f"{path_text(path)} strided {', '.join(map(str, of))}".rstrip() for path, of in self.strided.items()]
+        dims = [
+            f"{path_text(path)}: {', '.join(f'{dim}: {expr}' for dim, expr in exprs.items())}"
+            for path, exprs in self.dims.items()
+        ]
+        dims += [f"{path_text(path)} strided {', '.join(map(str, exprs))}".rstrip() for path, exprs in self.strided.items()]
         return f"<ShapeSpec {'; '.join([*dims, *map(str, self.variables.values()), *map(str, self.relations)])}>"
 
 

@@ -268,17 +268,17 @@ def _have_same_sizes(one: GuardedCode, other: GuardedCode) -> bool:
         return fakes_of(one.graph, renaming_to_places(one.shapes)) == fakes_of(other.graph, renaming_to_places(other.shapes))
     sizes = [
         [
-            tuple(map(renaming_to_places(each.shapes), of))
-            for of in (each.outputs if each.outputs is not None else sizes_of_outputs(each.graph))
+            tuple(map(renaming_to_places(each.shapes), sizes_of_output))
+            for sizes_of_output in (each.outputs if each.outputs is not None else sizes_of_outputs(each.graph))
         ]
         for each in (one, other)
     ]
     return sizes[0] == sizes[1]
 
 
-def _shape_record(conditions: list[Condition], of: GuardedCode, labels: dict[Any, Any]) -> ShapeRecord:
+def _shape_record(conditions: list[Condition], guarded: GuardedCode, labels: dict[Any, Any]) -> ShapeRecord:
     """The conditions, over the symbols of the graph where the graph has symbols for them."""
-    places = {} if of.shapes is None else dict(of.shapes.places)
+    places = {} if guarded.shapes is None else dict(guarded.shapes.places)
     symbols = {_symbol_at(label, bool(symbol.is_integer)): symbol for symbol, label in places.items()}
     rewritten = [dataclasses.replace(each, expr=each.expr.xreplace(symbols)) for each in conditions]
     return ShapeRecord(tuple(rewritten), {name: label for name, label in labels.items() if name not in symbols} | places)

@@ -155,7 +155,7 @@ def difference(old: Contract, new: Contract, *, ignore: Collection[str] = (), rl
     several = len(pairs) > 1 or bool(changes)
     changes = [change for change in changes if change.kind not in ignore]
     for name, each in found:
-        changes += [dataclasses.replace(of, text=f"{name}: {of.text}") if several else of for of in each.changes]
+        changes += [dataclasses.replace(change, text=f"{name}: {change.text}") if several else change for change in each.changes]
     unknown = list(dict.fromkeys(text for _, each in found for text in each.unknown))
     notes = (*unknown, *(note for _, each in found for note in each.notes))
     lost, gained = (next((getattr(each, what) for _, each in found if getattr(each, what)), None) for what in ("lost", "gained"))
@@ -206,12 +206,12 @@ def _record(coverage: Coverage) -> dict[str, Any]:
         },
         "breaks": [
             {
-                "in": of.function.partition(".<resume")[0],
-                "line": "" if of.location is None else of.location.source_line(),
-                "at": of.where,
-                "regions": [each.region.text(of.domain) for each in of.entries],
+                "in": behind.function.partition(".<resume")[0],
+                "line": "" if behind.location is None else behind.location.source_line(),
+                "at": behind.where,
+                "regions": [each.region.text(behind.domain) for each in behind.entries],
             }
-            for of in coverage.behind
+            for behind in coverage.behind
         ],
         "not_covered": list(coverage.not_covered),
         "regions": sorted((_region_record(each, domain) for each in coverage.covering), key=lambda region: str(region["text"])),
@@ -247,9 +247,12 @@ def _row_verdicts(each: Served, domain: Domain) -> dict[str, str]:
         return {}
     inside = [*domain.conditions(), each.region.formula]
     # A size with one value in the region is never padded there.
-    fixed = {of.name for of in domain.variables if solver.forced_value(inside, of.symbol) is not None}
-    sizes = [of for of in domain.variables if domain.is_size(of)]
-    reasons = {of.name: None if of.name in fixed else rows_depend(graph, of.symbol, dict(each.places)) for of in sizes}
+    fixed = {variable.name for variable in domain.variables if solver.forced_value(inside, variable.symbol) is not None}
+    sizes = [variable for variable in domain.variables if domain.is_size(variable)]
+    reasons = {
+        variable.name: None if variable.name in fixed else rows_depend(graph, variable.symbol, dict(each.places))
+        for variable in sizes
+    }
     no_size = "it is an int of the program, or a stride, not the size of a batch"
-    reasons |= {of.name: no_size for of in domain.variables if not domain.is_size(of)}
+    reasons |= {variable.name: no_size for variable in domain.variables if not domain.is_size(variable)}
     return {name: reason or "independent" for name, reason in reasons.items()}

@@ -275,7 +275,10 @@ class _Search:
         seconds = time.perf_counter() - self.started
         entries = tuple(self.entries())
         covering = [each for each in entries if covers(each)] if status == "certified" else []
-        probes = (*probes_of(covering, self.calls), *(p for each in covering for of in each.behind or () for p in of.probes))
+        probes = (
+            *probes_of(covering, self.calls),
+            *(p for each in covering for behind in each.behind or () for p in behind.probes),
+        )
         return self.kept(
             Coverage(
                 self.domain,

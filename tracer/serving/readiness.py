@@ -19,7 +19,7 @@ from tracer import _C
 from tracer.errors import UserError
 from tracer.guards.manager import GuardFailure
 from tracer.runtime.call_metadata import CallMetadata
-from tracer.runtime.missed_calls import MOST_EXPLAINED
+from tracer.runtime.missed_calls import MOST_ENTRIES_EXPLAINED
 from tracer.runtime.thread_state import ThreadState
 from tracer.serving.calls import Family, TooLarge
 from tracer.serving.target import Target, target_of
@@ -189,7 +189,7 @@ class MissedExample:
     def __str__(self) -> str:
         with self.state.entered():
             slots = self.target.slots(self.args, self.kwargs)
-            entries = self.target.entries()[:MOST_EXPLAINED]
+            entries = self.target.entries()[:MOST_ENTRIES_EXPLAINED]
             closure = self.target.function.__closure__
             failures = [entry.guarded_code.manager.explain(slots, closure) for entry in entries]
         words = dict.fromkeys(str(failure) for failure in failures if failure is not None)

@@ -88,7 +88,7 @@ class SealedCall(MissedCall):
     def title(self) -> str:
         return f"{self.name} is sealed, and no entry serves this call"
 
-    def near(self, region: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> str:
+    def nearest_covered(self, region: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> str:
         """Which covered sizes come nearest to those of the call, or what else a covered call with its sizes has in place of what
         this one has. Empty if coverage was not asked for, or for another declaration."""
         declared, kept = region.declared_shapes(function, args), region.coverage
@@ -100,8 +100,8 @@ class SealedCall(MissedCall):
         point = declared.point()
         here = found.covering_at(point)
         if not here:
-            near = found.nearest(point)
-            return "" if near is None else f" (the nearest covered shape is {point_text(near)})"
+            nearest = found.nearest(point)
+            return "" if nearest is None else f" (the nearest covered shape is {point_text(nearest)})"
         failure = here[0].entry.guarded_code.manager.explain(args, function.__closure__)
         return f", which is a covered shape: something else differs{'' if failure is None else failure.instead()}"
 

@@ -28,7 +28,7 @@ def test_hard_questions_of_one_budget_are_bounded_in_number(asked):
 
 
 def test_easy_questions_count_too(asked):
-    with solver.budget(10 * problem.QUESTION):
+    with solver.budget(10 * problem.LEAST_STEPS):
         answers = [solver.implies(X >= n, X >= 2) for n in range(3, 40)]
     assert answers == [True] * 10 + [None] * 27 and len(asked) <= 27
 
@@ -50,7 +50,7 @@ def test_a_budget_counts_for_the_one_around_it(asked):
 def test_pruning_keeps_what_it_could_not_ask(asked):
     facts = [X >= 2, X <= 99]
     guards = [X + Y >= n for n in range(2, 12)] + [sympy.Ne(X + Y, 1), sympy.Ne(2 * X, 3)]
-    with solver.budget(problem.QUESTION):
+    with solver.budget(problem.LEAST_STEPS):
         kept = solver.prune(guards, facts).kept
     assert len(asked) == 1 and {sympy.Ne(X + Y, 1), X + Y >= 11} <= set(kept)
     assert sympy.Ne(X + Y, 1) not in solver.prune(guards, facts).kept
@@ -58,6 +58,6 @@ def test_pruning_keeps_what_it_could_not_ask(asked):
 
 def test_the_clock_costs_more_than_steps(monkeypatch):
     monkeypatch.setattr(problem, "SECONDS", 0.0)
-    with solver.budget(problem.CLOCK) as mine:
+    with solver.budget(problem.TIMEOUT_STEPS) as mine:
         solver.implies(SIZES, HARD[:1])
     assert mine.left < 0

@@ -128,7 +128,7 @@ def test_a_fact_of_which_nobody_knows_whether_it_is_needed_is_named(monkeypatch)
         return ask(self, assumptions) if len(asked) == 1 else "unknown"
 
     assert core(facts, X >= 6) in ([0, 1], [2])
-    monkeypatch.setattr(Problem, "used", lambda self: set(map(Assumption, facts)))
+    monkeypatch.setattr(Problem, "unsat_core", lambda self: set(map(Assumption, facts)))
     monkeypatch.setattr(Problem, "ask", first_only)
     assert core(facts, X >= 6) == [0, 1, 2, 3] and len(asked) == 5
 

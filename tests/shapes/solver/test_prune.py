@@ -279,4 +279,4 @@ def test_no_kept_guard_is_implied_by_the_others(guards):
 def test_assumptions_are_kept_apart_by_their_sign():
     problem = Problem()
     assert problem.ask([Assumption(X > 3), Assumption(X > 3, negated=True)]) == "unsat"
-    assert problem.used() == {Assumption(X > 3), Assumption(X > 3, negated=True)}
+    assert problem.unsat_core() == {Assumption(X > 3), Assumption(X > 3, negated=True)}

@@ -1,4 +1,4 @@
-"""What NumPy gives for arrays that differ in their values, and in those of their sizes that vary: tried while tracing, on twins.
+"""What NumPy gives for arrays that differ in their values, and in those of their sizes that vary: tried while tracing.
 
 The sizes of the results that vary are taken for simple functions of the sizes of the arguments: a size, times or plus a constant,
 or a product of sizes. That is a guess; the operator in the graph compares it with what NumPy gives (`operations.numpy_calls`).
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracer.graph.fakes.array_twins import Arguments, Twins, arrays_in, collecting_warnings
 from tracer.graph.fakes.fake_tensors import concrete, expr_of, is_symbolic, symbols_in
+from tracer.graph.fakes.trial_arrays import MakeArguments, TrialArrays, arrays_in, collecting_warnings
 from tracer.graph.operations.array_operations import ArrayOperation, real_function
 from tracer.graph.operations.numpy_calls import Form, SizeOf, leaves
 
@@ -25,7 +25,7 @@ _FAILED = object()
 
 
 def forms_by_numpy(
-    operation: ArrayOperation, arguments: Arguments, tensors: list[torch.Tensor]
+    operation: ArrayOperation, arguments: MakeArguments, tensors: list[torch.Tensor]
 ) -> tuple[Any, tuple[Form, ...]] | None:
     """A result of NumPy, and the forms of all that it may give for arguments like these (`tensors` stand for the arrays among
     them). None where it writes to an argument, gives the memory of one, or gives other things than arrays and scalars; where it
@@ -47,12 +47,12 @@ def forms_by_numpy(
 
 
 def _forms_of_trials(
-    operation: ArrayOperation, arguments: Arguments, sizes: Mapping[Any, int] | None
+    operation: ArrayOperation, arguments: MakeArguments, sizes: Mapping[Any, int] | None
 ) -> tuple[Any, tuple[Form, ...]] | None:
     result: Any = None
     forms: list[Form] | None = None
     for fill in _FILLS:
-        tried = _tried(operation, *arguments(Twins(*fill, sizes)))
+        tried = _tried(operation, *arguments(TrialArrays(*fill, sizes)))
         if tried is _FAILED:
             continue
         found = _forms(tried)
@@ -117,7 +117,7 @@ def _following(first: Form, longer: Form, candidates: Iterable[tuple[SizeOf, int
         elif a is None or b is None:
             shape.append(None)
         else:
-            sizes = (_size(of, value, other, a, b) for of, value, other in candidates)
+            sizes = (_size(candidate, value, other, a, b) for candidate, value, other in candidates)
             found = next((size for size in sizes if size is not None), None)
             if found is None:
                 return None
@@ -125,9 +125,9 @@ def _following(first: Form, longer: Form, candidates: Iterable[tuple[SizeOf, int
     return first._replace(shape=tuple(shape))
 
 
-def _size(of: SizeOf, value: int, longer: int, a: int, b: int) -> SizeOf | None:
-    """A number that is `a` where `of` is `value`, and `b` where it is `longer`."""
+def _size(candidate: SizeOf, value: int, longer: int, a: int, b: int) -> SizeOf | None:
+    """A number that is `a` where `candidate` is `value`, and `b` where it is `longer`."""
     if a - value == b - longer:
-        return of._replace(plus=a - value)
+        return candidate._replace(plus=a - value)
     times = a // value if value else 0
-    return of._replace(times=times) if times * value == a and times * longer == b else None
+    return candidate._replace(times=times) if times * value == a and times * longer == b else None

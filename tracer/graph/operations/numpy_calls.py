@@ -85,19 +85,19 @@ class _Place(NamedTuple):
 
     place: int
     is_scalar: bool
-    turned: tuple[int, ...] = ()  # the dims along which its strides are to be negative
+    reversed_dims: tuple[int, ...] = ()  # the dims along which its strides are to be negative
 
     def fill(self, view: np.ndarray[Any, Any]) -> Any:
         """What NumPy is given for a tensor's memory."""
-        if self.turned:
-            return np.flip(np.flip(view, self.turned).copy(), self.turned)
+        if self.reversed_dims:
+            return np.flip(np.flip(view, self.reversed_dims).copy(), self.reversed_dims)
         return view[()] if self.is_scalar else view
 
 
 class NumpyCall:
     """A function from tensors to a list of tensors that calls NumPy. `name` is as of an `ArrayOperation`; `scalars` says which
-    tensors stand for scalars of NumPy, in the order of the arguments, and `turned` which for arrays with negative strides, along
-    which dims; `forms` what the results are like, and `errors` which settings of `np.seterr` hold."""
+    tensors stand for scalars of NumPy, in the order of the arguments, and `reversed_dims` which for arrays with negative
+    strides, along which dims; `forms` what the results are like, and `errors` which settings of `np.seterr` hold."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class NumpyCall:
         scalars: tuple[bool, ...],
         forms: tuple[Form, ...],
         errors: tuple[Any, ...] = (),
-        turned: tuple[tuple[int, ...], ...] = (),
+        reversed_dims: tuple[tuple[int, ...], ...] = (),
     ) -> None:
         self.name = name
         self.scalars = scalars
-        self.turned = turned or ((),) * len(scalars)
+        self.reversed_dims = reversed_dims or ((),) * len(scalars)
         self.forms = forms
         self.errors = errors
         self.__name__ = f"numpy_{name.partition(':')[2].replace('.', '_')}"
@@ -125,7 +125,7 @@ class NumpyCall:
             if isinstance(value, torch.Tensor):
                 tensors.append(value)
                 place = len(tensors) - 1
-                return _Place(place, self.scalars[place], self.turned[place])
+                return _Place(place, self.scalars[place], self.reversed_dims[place])
             return _mapped(value, placed)
 
         given = placed(list(args)), {key: placed(value) for key, value in kwargs.items()}

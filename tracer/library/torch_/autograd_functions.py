@@ -85,8 +85,8 @@ class _Call:
         self.tensors = [arg for arg in self.inputs if isinstance(arg, TensorVariable)]
         needs = [isinstance(arg, TensorVariable) and _requires_grad(arg.fake) for arg in self.inputs]
         self.needs_gradients = any(needs)
-        told = TupleVariable([boolean(need) for need in needs])
-        self.context = FunctionContextVariable(function._backward_cls, {"needs_input_grad": told})
+        needed = TupleVariable([boolean(need) for need in needs])
+        self.context = FunctionContextVariable(function._backward_cls, {"needs_input_grad": needed})
 
     def forward_only(self) -> Value:
         with _no_grad(self.tx):

@@ -66,8 +66,8 @@ class Metric(NamedTuple):
     labels: tuple[str, ...] = ()  # beside "function"
 
 
-def _one(of: Callable[[Reading], Any]) -> Callable[[Reading], list[tuple[tuple[str, ...], Any]]]:
-    return lambda reading: [((), of(reading))]
+def _one(value: Callable[[Reading], Any]) -> Callable[[Reading], list[tuple[tuple[str, ...], Any]]]:
+    return lambda reading: [((), value(reading))]
 
 
 METRICS = (

@@ -1,8 +1,8 @@
 """From a value that existed before the frame ran to its tracked form and the guards that form relies on.
 
 A new kind of value is one function registered with `tracks` (exactly these types) or `tracks_subclasses` (the most
-derived registered base in the value's MRO wins). This module has constants, numbers and tensors; `containers`, `callables`,
-`objects` and so on have the others.
+derived registered base in the value's MRO wins). This module has constants, numbers and tensors; the other files of this folder
+have the other kinds, and are found without being named.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tracer.variables.containers.dicts import MappingProxyVariable
 from tracer.variables.containers.lists import RangeVariable, SliceVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable, is_nested_function
-from tracer.variables.objects.patterns import PATTERN_TYPES, PatternVariable
+from tracer.variables.objects import patterns
 from tracer.variables.objects.python_modules import PythonModuleVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
 from tracer.variables.tensors.overrides import TensorSubclassVariable, is_traceable_subclass
@@ -50,13 +50,19 @@ if TYPE_CHECKING:
     from tracer.interpreter.trace import Trace
     from tracer.protocol.tracer import Tracer
 
-Build = Callable[["VariableBuilder", "Tracer", Any, Source], VariableTracker]
+Build = Callable[["VariableBuilder", "Tracer", Any, Source], VariableTracker]  # of a value, and how it is reached
 _V = TypeVar("_V", bound=VariableTracker)
 _EXACT: dict[type, Build] = {}
 _SUBCLASSES: dict[type, Build] = {}
 
 
 def tracks(*types_: type) -> Callable[[Build], Build]:
+    """Registers the builder of values of exactly these types. Raises ValueError at import if one has a builder already.
+
+    The builder adds the guards that the tracked form relies on. It calls `builder.remember` where the identity of the value
+    matters, so that the same object reached by another path is the same variable.
+    """
+
     def register(build: Build) -> Build:
         for cls in types_:
             if cls in _EXACT:
@@ -68,6 +74,9 @@ def tracks(*types_: type) -> Callable[[Build], Build]:
 
 
 def tracks_subclasses(*bases: type) -> Callable[[Build], Build]:
+    """Registers the builder of values of these types and of types derived from them, where `tracks` and more derived bases have
+    none. Raises ValueError at import if one has a builder already."""
+
     def register(build: Build) -> Build:
         for base in bases:
             if base in _SUBCLASSES:
@@ -96,19 +105,19 @@ def _identity(value: Any, source: Source | None) -> int:
 
 
 class VariableBuilder:
-    """Wraps values for one trace; the same object reached twice is the same variable."""
+    """Wraps values for one trace; the same object reached twice is the same variable. `tx.wrap(value, source)` calls it."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.arguments: tuple[Any, ...] = ()  # of the traced frame
-        self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}
+        self.arguments: tuple[Any, ...] = ()  # values of the argument slots of the traced frame
+        self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}  # keys are of `_identity`; the value keeps its id taken
         self._remembered: set[VariableTracker] = set()
-        self._noted: list[tuple[Any, VariableTracker]] | None = None  # what is read, while somebody asks for that
-        self.proxies: dict[int, MappingProxyVariable] = {}  # by id of an underlying dict that has not been met itself
+        self._collected: list[tuple[Any, VariableTracker]] | None = None  # what is wrapped within `collecting`
+        self.mapping_proxies: dict[int, MappingProxyVariable] = {}  # by id of an underlying dict that has not been wrapped itself
 
     def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
         variable = self._variable(tx, value, source)
-        self.note(value, variable)
+        self.collect(value, variable)
         return variable
 
     def _variable(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
@@ -116,60 +125,66 @@ class VariableBuilder:
         if known is not None:
             self._guard_same(known[1], value, source)
             return known[1]
-        self._is_one_of_many(type(value))  # must be known before the first lookup on the class
+        self._is_recreated(type(value))  # notes it: a lookup on such a class relies on its bases only
         return _builder_of(type(value))(self, tx, value, source)
 
     @contextlib.contextmanager
-    def noting(self) -> Iterator[list[tuple[Any, VariableTracker]]]:
-        """Within, collects the values that are wrapped, those that are known already too, with their tracked form."""
-        outer, self._noted = self._noted, []
+    def collecting(self) -> Iterator[list[tuple[Any, VariableTracker]]]:
+        """Within, collects the values that are wrapped, also those that have been before, with their tracked form. This tells
+        what the result of a function under `functools.lru_cache` depends on (`library.caches`)."""
+        outer, self._collected = self._collected, []
         try:
-            yield self._noted
+            yield self._collected
         finally:
             if outer is not None:
-                outer += self._noted
-            self._noted = outer
+                outer += self._collected
+            self._collected = outer
 
-    def note(self, value: Any, variable: VariableTracker) -> None:
-        """For whoever collects the values that are wrapped."""
-        if self._noted is not None:
-            self._noted.append((value, variable))
+    def collect(self, value: Any, variable: VariableTracker) -> None:
+        """Adds to what `collecting` gives; does nothing outside of it."""
+        if self._collected is not None:
+            self._collected.append((value, variable))
 
     def remember(self, value: Any, variable: _V) -> _V:
+        """Makes `variable` what this object is wrapped as from now on."""
         self._by_identity[_identity(value, variable.source)] = (value, variable)
         self._remembered.add(variable)
         return variable
 
     def is_by_identity(self, variable: VariableTracker) -> bool:
-        """Whether no other variable represents the same object."""
+        """Whether no other variable represents the same object: it was remembered."""
         return variable in self._remembered
 
     def forget(self) -> None:
+        """Drops all values, at the end of the trace: what lives longer must not keep them alive."""
         self.arguments = ()
         self._by_identity.clear()
         self._remembered.clear()
-        self.proxies.clear()
+        self.mapping_proxies.clear()
 
     def known(self, value: Any) -> VariableTracker | None:
+        """The variable that was remembered for this object; None if there is none."""
         found = self._by_identity.get(id(value))
         return None if found is None else found[1]
 
     def existing(self) -> Iterable[VariableTracker]:
+        """The variables of all objects that were remembered."""
         return (variable for _, variable in self._by_identity.values())
 
-    def _is_one_of_many(self, cls: type) -> bool:
-        """Whether a class is made anew by each call of a function, so that guards must not compare its identity."""
-        alike = self.trace.findings.alike
-        if id(cls) not in alike and id(cls) not in self.trace.findings.classes and self.trace.policy.class_varies(cls):
+    def _is_recreated(self, cls: type) -> bool:
+        """Whether each call of a function makes this class anew, so that guards must not compare its identity. Notes it in the
+        trace's findings, before the first lookup on the class: those findings say how lookups are guarded."""
+        recreated = self.trace.findings.recreated
+        if id(cls) not in recreated and id(cls) not in self.trace.findings.classes and self.trace.policy.class_varies(cls):
             plain = storage_base(cls) is object and not issubclass(cls, (torch.nn.Module, BaseException))
             if plain and "__del__" not in type_dict(cls):
-                alike[id(cls)] = cls
-        return id(cls) in alike
+                recreated[id(cls)] = cls
+        return id(cls) in recreated
 
     def guard_class_of(self, value: Any, source: Source) -> None:
         """Guards the exact type of a value."""
         cls = type(value)
-        if self._is_one_of_many(cls):
+        if self._is_recreated(cls):
             self.guard_class(cls, TypeSource(source))
         else:
             self.guard(TypeMatch(source, cls))
@@ -180,24 +195,26 @@ class VariableBuilder:
         if isinstance(known, ClassVariable) and known.source is not None:
             self._guard_same(known, cls, source)
             return known
-        alike = self.trace.findings.alike
-        template = ClassTemplate(cls) if self._is_one_of_many(cls) else None
+        recreated = self.trace.findings.recreated
+        template = ClassTemplate(cls) if self._is_recreated(cls) else None
         met = [] if template is None else [each for each in self.existing() if isinstance(each, ClassVariable)]
-        if template is None or any(template.fits(other.value) for other in met if id(other.value) not in alike):
-            alike.pop(id(cls), None)
+        if template is None or any(template.fits(other.value) for other in met if id(other.value) not in recreated):
+            recreated.pop(id(cls), None)  # it has the shape of a class that is guarded by identity: they must be told apart
             self.guard(IdMatch(source, cls))
             rely_on_bases(cls)
             return self.remember(cls, ClassVariable(cls, source))
         self.guard(ClassShape(source, template))
         for other in met:
-            if id(other.value) in alike and other.source is not None and other.value is not cls:
+            if id(other.value) in recreated and other.source is not None and other.value is not cls:
                 self.guard(Distinct((other.source, source)))
         return self.remember(cls, ClassVariable(cls, source))
 
     def _guard_same(self, variable: VariableTracker, value: Any, source: Source) -> None:
+        """Guards that an object which is tracked already is found at `source`, too: this very object if it lasts from call to
+        call, else whatever object the call has at the other source."""
         lasting = isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable))
-        is_one_of_many = variable.source is not None and id(value) in self.trace.findings.alike
-        if lasting and not is_nested_function(value) and not is_one_of_many:
+        is_recreated = variable.source is not None and id(value) in self.trace.findings.recreated
+        if lasting and not is_nested_function(value) and not is_recreated:
             self.guard(IdMatch(source, value))
             if variable.source is None and isinstance(variable, ClassVariable):
                 variable.source = source  # met first as a base class, without a source
@@ -205,6 +222,7 @@ class VariableBuilder:
             self.guard(SameObject(variable.source, source))
 
     def guard(self, guard: Guard) -> None:
+        """Adds a guard to the trace, but for what a polyfill itself refers to, which does not change."""
         frame = self.trace.frame
         if frame is None or not frame.is_polyfill or not is_own_guard(guard):
             self.trace.guard(guard)
@@ -223,7 +241,7 @@ def _constant(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
 @tracks(*BY_IDENTITY)
 def _by_identity(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(IdMatch(source, value))
-    return (PatternVariable if type(value) in PATTERN_TYPES else ConstantVariable)(value, source)
+    return patterns.tracked(value, source) if type(value) in patterns.PATTERN_TYPES else ConstantVariable(value, source)
 
 
 @tracks(*LIBRARY_VALUES)
@@ -328,6 +346,6 @@ def _plain_tensor(builder: VariableBuilder, value: torch.Tensor, source: Source,
 
 
 def opaque(builder: VariableBuilder, value: Any, source: Source) -> VariableTracker:
-    """A value that can be passed on but not looked into."""
+    """The tracked form of a value that can be passed on, but breaks the graph where something is asked of it."""
     builder.guard(TypeMatch(source, type(value)))
     return builder.remember(value, OpaqueVariable(type(value), source))

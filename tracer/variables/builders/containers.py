@@ -93,12 +93,12 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING) or _is_namespace(value):
         return opaque(builder, value, source)
     builder.guard(TypeMatch(source, type(value)))
-    if type(value) is dict and id(value) not in builder.proxies and ReadByKey.suits(held := dict(value)):
+    if type(value) is dict and id(value) not in builder.mapping_proxies and ReadByKey.suits(held := dict(value)):
         return builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
     variable = builder.remember(value, DictVariable({}, source, type(value)))
     fill_dict(builder, tx, variable, value, source)
-    if id(value) in builder.proxies:
-        builder.proxies.pop(id(value)).show(variable)
+    if id(value) in builder.mapping_proxies:
+        builder.mapping_proxies.pop(id(value)).show(variable)
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
         variable.default_factory = tx.wrap(value.default_factory, GenericAttrSource(source, "default_factory"))
     return variable
@@ -173,6 +173,6 @@ def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
     below = builder.known(underlying)
     if isinstance(below, DictVariable):
         return builder.remember(value, MappingProxyVariable(below, source))
-    variable = builder.proxies[id(underlying)] = builder.remember(value, MappingProxyVariable(DictVariable({}), source))
+    variable = builder.mapping_proxies[id(underlying)] = builder.remember(value, MappingProxyVariable(DictVariable({}), source))
     fill_dict(builder, tx, variable, underlying, source)
     return variable

@@ -17,7 +17,7 @@ from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, RangeVariable, SizeVariable, SliceVariable, TupleVariable
 from tracer.variables.containers.set_history import Constant, Made
 from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
-from tracer.variables.objects.patterns import PATTERN_TYPES, PatternVariable
+from tracer.variables.objects import patterns
 from tracer.variables.values.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
 from tracer.variables.values.dates import LibraryValueVariable
 
@@ -25,8 +25,8 @@ from tracer.variables.values.dates import LibraryValueVariable
 def from_python(value: Any) -> VariableTracker:
     """The tracked form of a new value made of constants."""
     cls = type(value)
-    if cls in PATTERN_TYPES:
-        return PatternVariable(value)
+    if cls in patterns.PATTERN_TYPES:
+        return patterns.tracked(value)
     if cls in CONSTANT_TYPES or isinstance(value, (np.number, np.bool_)):
         return ConstantVariable(value)
     if isinstance(value, enum.Enum):
@@ -51,11 +51,11 @@ def _set(value: set[Any]) -> SetVariable:
     made = frozenset(value)
     if list(set(made)) != list(value):  # only the operations that made it give this order again
         unsupported("set-order", value="a set that was computed")
-    return SetVariable(_entries(value), twin=set(made), history=Made(set, (Constant(made),)))
+    return SetVariable(_entries(value), shadow=set(made), history=Made(set, (Constant(made),)))
 
 
 def _frozenset(value: frozenset[Any]) -> FrozenSetVariable:
-    return FrozenSetVariable(_entries(value), twin=value, history=Constant(value))
+    return FrozenSetVariable(_entries(value), shadow=value, history=Constant(value))
 
 
 def _entries(value: Iterable[Any]) -> dict[Any, VariableTracker]:

@@ -151,10 +151,10 @@ def computed(op: str, left: Operand, right: Operand) -> SetVariable:
     if op == "&" and any(type(own.get(key, key)) is not type(key) for key in right.entries):
         unsupported("set-order", value="keys that are equal and differ")
     entries = ENTRIES[METHODS[op]](left.entries, right)
-    twin = None
+    shadow = None
     if left.real is not None and right.real is not None:
-        twin = BINARY[op](left.real, right.real)
-    return SetVariable(entries, twin=twin, history=Made(BINARY[op], (left.history, right.history)))
+        shadow = BINARY[op](left.real, right.real)
+    return SetVariable(entries, shadow=shadow, history=Made(BINARY[op], (left.history, right.history)))
 
 
 class DictIterator(IteratorVariable):

@@ -1,8 +1,8 @@
 """set and frozenset. Their methods are in `set_methods`.
 
 The iteration order of a set depends on the hashes of its elements and on its history. A set whose elements have the same
-hash at every call keeps a `twin`: a real set of their hash keys, to which each operation is applied as well. Iteration
-follows the order of the twin; a set without one (it holds tensors or new objects) breaks the graph when it is iterated.
+hash at every call keeps a `shadow`: a real set of their hash keys, to which each operation is applied as well. Iteration
+follows the order of the shadow; a set without one (it holds tensors or new objects) breaks the graph when it is iterated.
 The output code makes a set by repeating its `history`.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Entries = dict[Any, VariableTracker]
 OF_ANY_SET = Models("method of set and frozenset")
-BY_INSERTION = object()  # default for `twin`: make one by inserting the elements in order
+BY_INSERTION = object()  # default for `shadow`: make one by inserting the elements in order
 
 
 def is_fixed(item: VariableTracker) -> bool:
@@ -74,14 +74,14 @@ class SetVariable(BuiltinVariable):
     operands: tuple[type, ...] = (set, frozenset, type({}.keys()), type({}.items()))
 
     def __init__(
-        self, entries: Entries, source: Source | None = None, twin: Any = BY_INSERTION, history: History | None = None
+        self, entries: Entries, source: Source | None = None, shadow: Any = BY_INSERTION, history: History | None = None
     ) -> None:
         self.entries = entries
         self.source = source
-        if twin is BY_INSERTION:
+        if shadow is BY_INSERTION:
             elements = real_elements(entries) if source is None else None
-            twin = None if elements is None else self.cls(iter(elements))
-        self.twin = twin
+            shadow = None if elements is None else self.cls(iter(elements))
+        self.shadow = shadow
         if history is None:
             history = Made(self.cls, (Listed(tuple(entries.values())),)) if source is None else Existing(self)
         self.history = history
@@ -105,7 +105,7 @@ class SetVariable(BuiltinVariable):
         items = self.ordered(tx)
         if len(items) < 2:
             return self.cls(form(tx, item) for item in items)
-        return InOrder(self.cls, [form(tx, item) for item in items]) if self.twin is None else self.twin
+        return InOrder(self.cls, [form(tx, item) for item in items]) if self.shadow is None else self.shadow
 
     # -- order ---------------------------------------------------------------------------------------------------
 
@@ -117,11 +117,11 @@ class SetVariable(BuiltinVariable):
             members = tuple(item.constant() for item in self.entries.values())
             tx.guard(SetOrderMatch(self.history.value.source, members))
             return list(self.entries.values())
-        if self.twin is None:
+        if self.shadow is None:
             unsupported("set-order", value=self.describe())
-        if not all(isinstance(key, (int, float)) for key in self.twin):
+        if not all(isinstance(key, (int, float)) for key in self.shadow):
             rely_on_process("the order of a set differs between processes")
-        return [self.entries[key] for key in self.twin]
+        return [self.entries[key] for key in self.shadow]
 
     def unpack(self, tx: Tracer) -> list[VariableTracker]:
         return self.ordered(tx)
@@ -180,19 +180,19 @@ class SetVariable(BuiltinVariable):
             return
         self.changed(tx, "add", item)
         self.entries[key] = item
-        if self.twin is not None:
+        if self.shadow is not None:
             if is_fixed(item):
-                self.twin.add(key)
+                self.shadow.add(key)
             else:
-                self.twin = None
+                self.shadow = None
 
     def discard(self, tx: Tracer, key: Any) -> None:
         if key in self.entries:
             check_release((self.entries[key],), "an element of a set")
             self.changed(tx, "discard", self.entries[key])
             del self.entries[key]
-            if self.twin is not None:
-                self.twin.discard(key)
+            if self.shadow is not None:
+                self.shadow.discard(key)
 
     def pop(self, tx: Tracer) -> VariableTracker:
         """Removes and returns an element of a set that is not empty."""
@@ -202,18 +202,18 @@ class SetVariable(BuiltinVariable):
         check_release((item,), "an element of a set")
         self.changed(tx, "pop")
         del self.entries[item.hash_key(tx)]
-        if self.twin is not None:
-            self.twin.pop()
+        if self.shadow is not None:
+            self.shadow.pop()
         return item
 
     def clear(self, tx: Tracer) -> None:
         check_release(self.entries.values(), "the elements of a set")
         self.changed(tx, "clear")
         self.entries.clear()
-        if self.twin is None and self.source is None:
-            self.twin = set()
-        elif self.twin is not None:
-            self.twin.clear()
+        if self.shadow is None and self.source is None:
+            self.shadow = set()
+        elif self.shadow is not None:
+            self.shadow.clear()
 
     # -- combinations --------------------------------------------------------------------------------------------
 
@@ -226,10 +226,10 @@ class SetVariable(BuiltinVariable):
         entries = dict(self.entries)
         for operand in operands:
             entries = ENTRIES[method](entries, operand)
-        twin = None
-        if self.twin is not None and all(operand.real is not None for operand in operands):
-            twin = getattr(self.twin, method)(*[operand.real for operand in operands])
-        return type(self)(entries, None, twin, Step(self.recorded(tx), method, tuple(operand.history for operand in operands)))
+        shadow = None
+        if self.shadow is not None and all(operand.real is not None for operand in operands):
+            shadow = getattr(self.shadow, method)(*[operand.real for operand in operands])
+        return type(self)(entries, None, shadow, Step(self.recorded(tx), method, tuple(operand.history for operand in operands)))
 
     def combine(self, tx: Tracer, method: str, *others: VariableTracker) -> None:
         """self.method(*others), where the method changes the set in place"""
@@ -244,10 +244,10 @@ class SetVariable(BuiltinVariable):
         self.changed(tx, method, *[operand.history for operand in operands])
         for operand in operands:
             self.entries = ENTRIES[_MAKING[method]](self.entries, operand)
-        if self.twin is not None and all(operand.real is not None for operand in operands):
-            getattr(self.twin, method)(*[operand.real for operand in operands])
+        if self.shadow is not None and all(operand.real is not None for operand in operands):
+            getattr(self.shadow, method)(*[operand.real for operand in operands])
         else:
-            self.twin = None
+            self.shadow = None
 
     def _but_itself(self, others: Sequence[VariableTracker]) -> list[VariableTracker]:
         """No operands, where `others` is the set itself: a union or intersection with itself only copies it."""
@@ -287,8 +287,8 @@ class FrozenSetVariable(SetVariable):
         return all(item.is_constant() for item in self.entries.values())
 
     def constant(self) -> Any:
-        if self.twin is not None:
-            return self.twin
+        if self.shadow is not None:
+            return self.shadow
         return frozenset(item.constant() for item in self.entries.values())
 
     def hash_key(self, tx: Tracer) -> Any:
@@ -362,7 +362,7 @@ def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:
 
 @dataclasses.dataclass
 class Operand:
-    """The other operand of a set operation. `real` is the operand for the twin, or None where hashes are not known."""
+    """The other operand of a set operation. `real` is the operand for the shadow, or None where hashes are not known."""
 
     entries: Entries
     real: Any
@@ -382,7 +382,7 @@ def _storage_of(value: VariableTracker) -> Any:
 def operand_of(tx: Tracer, value: VariableTracker) -> Operand:
     found = _storage_of(value)
     if isinstance(found, SetVariable):
-        return Operand(found.entries, found.twin, found.recorded(tx), is_set=True)
+        return Operand(found.entries, found.shadow, found.recorded(tx), is_set=True)
     return listed(entries_of(tx, value.unpack(tx)), dict if getattr(value, "real_keys", False) else None)
 
 
@@ -425,8 +425,8 @@ def made_of(tx: Tracer, value: VariableTracker | None, make: type[SetVariable]) 
     if make is FrozenSetVariable and type(value) is FrozenSetVariable:
         return value
     operand = operand_of(tx, value)
-    twin = None if operand.real is None else make.cls(operand.real)
-    return make(dict(operand.entries), None, twin, Made(make.cls, (operand.history,)))
+    shadow = None if operand.real is None else make.cls(operand.real)
+    return make(dict(operand.entries), None, shadow, Made(make.cls, (operand.history,)))
 
 
 def elements(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:

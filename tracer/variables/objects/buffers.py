@@ -1,4 +1,4 @@
-"""Buffers that the trace makes: io.StringIO, io.BytesIO and bytearray. Their contents are known, so that a twin of each, a real
+"""Buffers that the trace makes: io.StringIO, io.BytesIO and bytearray. Their contents are known, so that a shadow of each, a real
 buffer, does while tracing what the program asks for; the output code makes the buffer as it is in the end."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REFUSED = frozenset(
 
 
 class BufferVariable(IteratorVariable):
-    """`value` is the twin. A stream is its own iterator; a bytearray is read by index."""
+    """`value` is the shadow. A stream is its own iterator; a bytearray is read by index."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -77,7 +77,7 @@ class BufferVariable(IteratorVariable):
         return self._ask(tx, name, args, kwargs)
 
     def _ask(self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        """What the twin gives."""
+        """What the shadow gives."""
         given = [plain_form(tx, arg) for arg in args]
         named = {key: plain_form(tx, value) for key, value in kwargs.items()}
         tx.effects.mutate(self)

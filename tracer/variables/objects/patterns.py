@@ -13,6 +13,7 @@ from tracer.variables.values.constant import ConstantVariable, plain_value
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
+    from tracer.sources.base import Source
 
 MOST_MATCHES = 10_000
 PATTERN_TYPES: tuple[type, ...] = (re.Pattern, re.Match)
@@ -55,6 +56,14 @@ class PatternVariable(ConstantVariable):
         pieces.append(text.constant()[end:])
         result = type(text.constant())().join(pieces)
         return tx.literal(result if name == "sub" else (result, done))
+
+
+def tracked(value: re.Pattern[Any] | re.Match[Any], source: Source | None = None) -> PatternVariable:
+    """A pattern or match as a constant. Breaks the graph at a match in memory that can change, such as a bytearray's: what its
+    groups give changes with it."""
+    if isinstance(value, re.Match) and not isinstance(value.string, (str, bytes)):
+        unsupported("not-a-constant", value=f"a match in a {type(value.string).__name__}, which may change,")
+    return PatternVariable(value, source)
 
 
 class MatchOfInstance(PatternVariable):

@@ -1,5 +1,5 @@
 """NumPy's arrays and scalars. In the graph, each is represented by a tensor that shares the array's memory. Operations are also
-tried in NumPy itself, on twins of the arrays (`graph.fakes.array_twins`), to learn the kind and metadata of the result."""
+tried in NumPy itself, on trial arrays (`graph.fakes.trial_arrays`), to learn the kind and metadata of the result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 
 from tracer import config
 from tracer.exc import Unsupported
-from tracer.graph.fakes.array_twins import Twins, in_trials, numpy_dtype, try_on_twins
 from tracer.graph.fakes.fake_tensors import concrete, storage_of
 from tracer.graph.fakes.numpy_trials import forms_by_numpy
+from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, try_in_numpy, value_in_trials
 from tracer.graph.operations.array_operations import ArrayOperation, array_operation, is_in_torch
 from tracer.graph.operations.numpy_calls import NumpyCall
 from tracer.graph_breaks import unsupported
@@ -47,7 +47,8 @@ _REFUSED = frozenset(
 class NdarrayVariable(VariableTracker):
     """A NumPy array or scalar of class `cls`. `tensor` holds its value; an array shares the tensor's memory."""
 
-    turned: tuple[int, ...] = ()  # the dims along which NumPy's strides are negative, in the copy that represents such an array
+    # The dims along which NumPy's strides are negative, where a copy without them represents such an array.
+    reversed_dims: tuple[int, ...] = ()
     _known: np.ndarray[Any, Any] | None = None
     _writes = 0  # how many writes of the trace came before
 
@@ -285,40 +286,40 @@ _LEFT_TO_NUMPY = ("operator-result", "operator-failed-in-trace", "data-dependent
 
 def _as_arrays(
     tx: Tracer, args: list[VariableTracker]
-) -> tuple[list[VariableTracker], Callable[[Twins, dict[str, VariableTracker]], tuple[list[Any], dict[str, Any]]]]:
-    """Arguments of which NumPy reads tensors as arrays that share their memory, and the function that gives their twins. Tensors
-    of the program are tensors there, too, in the memory of their twins."""
+) -> tuple[list[VariableTracker], Callable[[TrialArrays, dict[str, VariableTracker]], tuple[list[Any], dict[str, Any]]]]:
+    """Arguments of which NumPy reads tensors as arrays that share their memory, and the function that makes the
+    arguments of a trial. Tensors of the program are tensors there, too, in the memory of their trial arrays."""
     tensors = [isinstance(arg, TensorVariable) for arg in args]
     args = [arg.call_method(tx, "numpy", [], {}) if is_tensor else arg for arg, is_tensor in zip(args, tensors)]
 
-    def on_twins(twins: Twins, kwargs: dict[str, VariableTracker]) -> tuple[list[Any], dict[str, Any]]:
-        given = [_twin(tx, twins, arg) for arg in args]
-        given = [torch.from_numpy(twin) if is_tensor else twin for twin, is_tensor in zip(given, tensors)]
-        return given, {key: _twin(tx, twins, value) for key, value in kwargs.items()}
+    def make_arguments(trial: TrialArrays, kwargs: dict[str, VariableTracker]) -> tuple[list[Any], dict[str, Any]]:
+        given = [_trial_argument(tx, trial, arg) for arg in args]
+        given = [torch.from_numpy(arg) if is_tensor else arg for arg, is_tensor in zip(given, tensors)]
+        return given, {key: _trial_argument(tx, trial, value) for key, value in kwargs.items()}
 
-    return args, on_twins
+    return args, make_arguments
 
 
 def _call_numpy(
     tx: Tracer, operation: ArrayOperation, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker | None:
     """Records a call of NumPy itself in the graph; None where a graph cannot hold it."""
-    args, on_twins = _as_arrays(tx, args)
+    args, make_arguments = _as_arrays(tx, args)
     arrays = list(_arrays(tx, [*args, *kwargs.values()]))
     known_sizes = all(concrete(size) is not None for array in arrays for size in array.tensor.fake.shape)
     if not arrays or not known_sizes or not all(_is_written(tx, value) for value in (*args, *kwargs.values())):
         return None
     graph_args = tuple(_graph_arg(tx, arg) for arg in args)
     graph_kwargs = {key: _graph_arg(tx, value) for key, value in kwargs.items()}
-    tried = forms_by_numpy(operation, lambda twins: on_twins(twins, kwargs), [array.tensor.fake for array in arrays])
+    tried = forms_by_numpy(operation, lambda trial: make_arguments(trial, kwargs), [array.tensor.fake for array in arrays])
     if tried is None:
         return None
     expected, forms = tried
     if not config.capture_dynamic_output_shape_ops and any(None in form.shape for form in forms):
         return None
     scalars = tuple([array.is_scalar for array in arrays])
-    turned = tuple([array.turned for array in arrays])
-    function = NumpyCall(operation.name, scalars, forms, tuple(rely_on_errors(tx).items()), turned)
+    reversed_dims = tuple([array.reversed_dims for array in arrays])
+    function = NumpyCall(operation.name, scalars, forms, tuple(rely_on_errors(tx).items()), reversed_dims)
     given = iter(tx.output.call_function(function, graph_args, graph_kwargs).unpack(tx))
 
     def tracked(like: Any) -> VariableTracker:
@@ -351,8 +352,8 @@ def _apply_in_torch(
         unsupported("operator-result", operator=operation.name, cls="result that the last bit of a float decides")
     if not is_in_torch(operation.name) or operation.name.partition(":")[2] in _READS_NUMBERS:
         unsupported("operator-result", operator=operation.name, cls="value that torch has no counterpart of")
-    args, on_twins = _as_arrays(tx, args)
-    expected, twins = try_on_twins(operation, lambda twins: on_twins(twins, kwargs))
+    args, make_arguments = _as_arrays(tx, args)
+    expected, trial = try_in_numpy(operation, lambda trial: make_arguments(trial, kwargs))
     arrays = list(_arrays(tx, [*args, *kwargs.values()]))
     if not arrays and isinstance(expected, np.generic) and all(v.is_constant() for v in (*args, *kwargs.values())):
         return ConstantVariable(expected)
@@ -361,7 +362,7 @@ def _apply_in_torch(
     graph_kwargs = {key: _graph_arg(tx, value) for key, value in kwargs.items()}
     with writing(tx, *(array.tensor for array in arrays)):
         result = tx.output.call_function(operation, graph_args, graph_kwargs)
-    return _Results(tx, operation, twins, arrays).tracked(result, expected)
+    return _Results(tx, operation, trial, arrays).tracked(result, expected)
 
 
 def rely_on_errors(tx: Tracer) -> dict[str, str]:
@@ -384,21 +385,21 @@ def _arrays(tx: Tracer, values: Iterable[VariableTracker]) -> Iterable[NdarrayVa
             yield from _arrays(tx, value.items(tx))
 
 
-def _twin(tx: Tracer, twins: Twins, value: VariableTracker) -> Any:
+def _trial_argument(tx: Tracer, trial: TrialArrays, value: VariableTracker) -> Any:
     """The object that replaces an argument when an operation is tried in NumPy."""
     if isinstance(value, NdarrayVariable):
-        twin = twins.of(value, value.tensor.fake, value.cls, value.writeable)
-        return twins.turned(value, twin, value.turned) if value.turned else twin
+        array = trial.of(value, value.tensor.fake, value.cls, value.writeable)
+        return trial.with_reversed_dims(value, array, value.reversed_dims) if value.reversed_dims else array
     if isinstance(value, SymNodeVariable):
         number = concrete(value.example)
         if number is None:
             unsupported("data-dependent-value", value=value.describe())
         return number
     if isinstance(value, SequenceVariable) and type(value) in (ListVariable, TupleVariable, SizeVariable):
-        items = [_twin(tx, twins, item) for item in value.items(tx)]
+        items = [_trial_argument(tx, trial, item) for item in value.items(tx)]
         return tuple(items) if isinstance(value, TupleVariable) else items
     if isinstance(value, SliceVariable):
-        return slice(*(_twin(tx, twins, part) for part in value.parts))
+        return slice(*(_trial_argument(tx, trial, part) for part in value.parts))
     return _plain(value)
 
 
@@ -435,14 +436,14 @@ def _plain(value: VariableTracker) -> Any:
 
 
 class _Results:
-    """Makes the tracked results of an operation; breaks the graph if they differ from what NumPy gave for the twins.
+    """Makes the tracked results of an operation; breaks the graph if they differ from what NumPy gave in the trial.
 
     `seen` is what the operation gave on fakes, `expected` what NumPy gave; `arrays` are those among the arguments."""
 
-    def __init__(self, tx: Tracer, operation: ArrayOperation, twins: Twins, arrays: list[NdarrayVariable]) -> None:
+    def __init__(self, tx: Tracer, operation: ArrayOperation, trial: TrialArrays, arrays: list[NdarrayVariable]) -> None:
         self.tx = tx
         self.operation = operation
-        self.twins = twins
+        self.trial = trial
         self.arrays = arrays
 
     def tracked(self, seen: VariableTracker, expected: Any) -> VariableTracker:
@@ -468,15 +469,15 @@ class _Results:
     def _array(self, seen: TensorVariable, expected: np.ndarray[Any, Any]) -> NdarrayVariable:
         fake = seen.fake
         self._check(fake, expected)
-        if any(np.may_share_memory(expected, twin) for twin in self.twins.views):
+        if any(np.may_share_memory(expected, array) for array in self.trial.reversed):
             self._differs()  # of an array that a copy represents
-        steps = [in_trials(step) * expected.itemsize for step in fake.stride()]
+        steps = [value_in_trials(step) * expected.itemsize for step in fake.stride()]
         if expected.size and any(n > 1 and a != b for n, a, b in zip(expected.shape, steps, expected.strides)):
             self._differs()  # strides of dims of size 1 mean nothing
-        for owner, twin in self.twins.owners:
-            if twin is expected:  # NumPy returned this argument itself
-                return next(array for array in self.arrays if array.tensor.fake is owner)
-            if expected.size and (_memory(fake) == _memory(owner)) is not np.may_share_memory(expected, twin):
+        for owner, array in self.trial.owners:
+            if array is expected:  # NumPy returned this argument itself
+                return next(each for each in self.arrays if each.tensor.fake is owner)
+            if expected.size and (_memory(fake) == _memory(owner)) is not np.may_share_memory(expected, array):
                 self._differs()
         return NdarrayVariable(seen, np.ndarray, None, expected.flags.writeable)
 

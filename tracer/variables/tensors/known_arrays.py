@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tracer.graph.fakes.array_twins import computed_by_numpy
+from tracer.graph.fakes.trial_arrays import computed_by_numpy
 from tracer.graph.operations.array_operations import ArrayOperation
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable

@@ -51,7 +51,7 @@ class ReversedArrayVariable(NdarrayVariable):
         flipped = self.base.tensor.call_method(tx, "flip", [tx.literal(self.dims)], {})
         assert isinstance(flipped, TensorVariable)
         copy = NdarrayVariable(flipped)
-        copy.turned = self.dims
+        copy.reversed_dims = self.dims
         return copy
 
     def known(self, tx: Tracer) -> None:

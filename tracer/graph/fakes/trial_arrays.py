@@ -1,8 +1,8 @@
-"""Runs operations of NumPy while tracing, on *twins*: arrays of the same dtype and layout as the program's, with random values.
+"""Runs operations of NumPy while tracing, on *trial arrays*: of the same dtype and layout as the program's, with random values.
 
-The twins show what kind of result NumPy gives: array or scalar, dtype, shape, strides, whether it shares memory with an argument
-or is one. `torch._numpy`, which computes the operation in the graph, is run on them, too; where its values differ from NumPy's,
-the graph breaks.
+The trial shows what kind of result NumPy gives: array or scalar, dtype, shape, strides, whether it shares memory with an argument
+or is one. `torch._numpy`, which computes the operation in the graph, is run on trial arrays, too; where its values differ from
+NumPy's, the graph breaks. `variables.tensors.arrays` calls this for each operation that it records.
 """
 
 from __future__ import annotations
@@ -20,57 +20,57 @@ from tracer.graph.operations.array_operations import ArrayOperation, real_functi
 from tracer.graph_breaks import unsupported
 
 LARGEST_COMPARED = 1_000_000  # elements of arguments and results together; beyond that, values are not compared
-_TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "complex64": 2e-4}
+_TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "complex64": 2e-4}  # absolute and relative; of other dtypes 1e-8
+_SIZE_FROM_DATA = 3  # in trials, of what depends on data in the program
 
 
-_STAND_IN = 3  # for sizes that depend on data
-
-
-def in_trials(number: Any) -> Any:
-    """The value of a number in the traced call, or in place of one that depends on data, a small number."""
+def value_in_trials(number: Any) -> Any:
+    """An int for a size or number of the program, symbolic or not: its value in the traced call, or, where that depends on data,
+    one that is made up."""
     value = concrete(number)
     if value is not None:
         return value
     expr = expr_of(number)
-    return int(expr.xreplace(dict.fromkeys(expr.free_symbols, _STAND_IN)))
+    return int(expr.xreplace(dict.fromkeys(expr.free_symbols, _SIZE_FROM_DATA)))
 
 
-class Twins:
-    """The arrays for one trial of an operation. Where fakes share memory, their twins share it, too."""
+class TrialArrays:
+    """The arrays for one trial of an operation. Where fakes share memory, their trial arrays share it, too."""
 
     def __init__(self, integers: int, spread: float = 1.5, seed: int = 1, sizes: Mapping[Any, int] | None = None) -> None:
-        self.integers = integers  # random integers are below this
-        self.spread = spread  # and random floats between its negative and it
+        self.integers = integers  # random integers are at least 0 and below this
+        self.spread = spread  # random floats are between -spread and spread; with 0, random bools are False
         self._sizes = sizes  # values of the symbols (SymPy) in sizes; without it, those of the traced call
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._buffers: dict[int, np.ndarray[Any, Any]] = {}
-        self._arrays: dict[Any, Any] = {}
-        self.owners: list[tuple[Any, Any]] = []  # (fake, its twin)
-        self.views: list[np.ndarray[Any, Any]] = []  # twins of arrays with negative strides
+        self._arrays: dict[Any, Any] = {}  # by the key that the caller gave
+        self.owners: list[tuple[Any, Any]] = []  # (fake, its trial array)
+        self.reversed: list[np.ndarray[Any, Any]] = []  # those with negative strides
 
     def of(self, key: Any, fake: torch.Tensor, cls: type, writeable: bool) -> Any:
-        """The twin of an array or scalar (`cls`); the same key gives the same object."""
+        """The trial array of a fake; a scalar of NumPy if `cls` is not `np.ndarray`. The same key (a tracked value) gives the
+        same object."""
         known = self._arrays.get(key)
         if known is not None:
             return known
         array = self._view(fake)
-        twin = array if cls is np.ndarray else array[()]
+        made = array if cls is np.ndarray else array[()]
         if cls is np.ndarray:
-            twin.flags.writeable = writeable
-            self.owners.append((fake, twin))
-        self._arrays[key] = twin
-        return twin
+            made.flags.writeable = writeable
+            self.owners.append((fake, made))
+        self._arrays[key] = made
+        return made
 
-    def turned(self, key: Any, array: np.ndarray[Any, Any], dims: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    def with_reversed_dims(self, key: Any, array: np.ndarray[Any, Any], dims: tuple[int, ...]) -> np.ndarray[Any, Any]:
         """An array with the values of `array`, and negative strides in some dims. NumPy may only read it: in the graph it is a
         copy."""
         known = self._arrays.get((key, dims))
         if known is None:
             known = self._arrays[key, dims] = np.flip(np.flip(array, dims).copy(), dims)
             known.flags.writeable = False
-            self.views.append(known)
-        twin: np.ndarray[Any, Any] = known
-        return twin
+            self.reversed.append(known)
+        made: np.ndarray[Any, Any] = known
+        return made
 
     def _view(self, fake: torch.Tensor) -> np.ndarray[Any, Any]:
         """An array of the fake's layout in the buffer that belongs to its storage."""
@@ -86,7 +86,9 @@ class Twins:
         return np.ndarray(shape, dtype, buffer=buffer.data, offset=offset, strides=strides)
 
     def _value(self, number: Any) -> Any:
-        return in_trials(number) if self._sizes is None or type(number) is int else int(expr_of(number).xreplace(self._sizes))
+        if self._sizes is None or type(number) is int:
+            return value_in_trials(number)
+        return int(expr_of(number).xreplace(self._sizes))
 
     def _filled(self, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         drawn: np.ndarray[Any, Any] = self._drawn(count, dtype)
@@ -101,6 +103,9 @@ class Twins:
         return real + 1j * self._random.uniform(-self.spread, self.spread, count) if dtype.kind == "c" else real
 
 
+MakeArguments = Callable[[TrialArrays], tuple[list[Any], dict[str, Any]]]  # the args and kwargs of a trial, with its arrays
+
+
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     """NumPy's dtype for one of torch; breaks the graph where it has none."""
     try:
@@ -113,22 +118,23 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
 @contextlib.contextmanager
 def collecting_warnings() -> Iterator[list[Any]]:
     """Within, warnings are put into the list, and floating-point errors are ignored."""
-    with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as heard:
+    with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield heard
+        yield caught
 
 
 def computed_by_numpy(operation: ArrayOperation, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any] | None:
-    """What NumPy gives for these very values; None if it raises or warns, writes to an array of them, or gives their memory."""
+    """What NumPy gives for these very values, in a tuple, since it may be None; None if it raises or warns, writes to an array of
+    them, or gives their memory."""
     kind, _, name = operation.name.partition(":")
     arrays = [leaf for leaf in arrays_in((args, kwargs)) if isinstance(leaf, np.ndarray)]
     before = [array.tobytes() for array in arrays]
     try:
-        with collecting_warnings() as heard:
+        with collecting_warnings() as caught:
             result = real_function(kind, name)(*args, **kwargs)
     except Exception:
-        return None  # the trial on twins says why
-    if heard or before != [array.tobytes() for array in arrays]:
+        return None  # the caller then tries trial arrays, and breaks the graph with the error
+    if caught or before != [array.tobytes() for array in arrays]:
         return None
     shared = any(
         isinstance(leaf, np.ndarray) and np.may_share_memory(leaf, each) for leaf in arrays_in(result) for each in arrays
@@ -136,29 +142,27 @@ def computed_by_numpy(operation: ArrayOperation, args: list[Any], kwargs: dict[s
     return None if shared else (result,)
 
 
-def try_on_twins(operation: ArrayOperation, arguments: Arguments) -> tuple[Any, Twins]:
-    """The result of NumPy on twins of the arguments, and those twins. Breaks the graph if NumPy raises or warns."""
+def try_in_numpy(operation: ArrayOperation, arguments: MakeArguments) -> tuple[Any, TrialArrays]:
+    """The result of NumPy on trial arrays, and those arrays. Breaks the graph if NumPy raises or warns, or if `torch._numpy`
+    gives other values."""
     kind, _, name = operation.name.partition(":")
     function = real_function(kind, name)
     error: BaseException | None = None
     for integers in (3, 1):  # integers may be positions, which zeros always are
-        twins = Twins(integers)
-        args, kwargs = arguments(twins)
-        copies = Twins(integers)
+        trial = TrialArrays(integers)
+        args, kwargs = arguments(trial)
+        copies = TrialArrays(integers)  # with the same values: NumPy may write to the first ones
         try:
-            with collecting_warnings() as heard:
+            with collecting_warnings() as caught:
                 result = function(*args, **kwargs)
         except Exception as failed:
             error = failed
             continue
-        if heard:
-            unsupported("operator-failed-in-trace", operator=operation.name, error=f"NumPy warns: {heard[0].message}")
+        if caught:
+            unsupported("operator-failed-in-trace", operator=operation.name, error=f"NumPy warns: {caught[0].message}")
         _compare_values(operation, result, args, kwargs, arguments(copies))
-        return result, twins
+        return result, trial
     unsupported("operator-failed-in-trace", operator=operation.name, error=f"{type(error).__name__}: {error}")
-
-
-Arguments = Callable[[Twins], tuple[list[Any], dict[str, Any]]]
 
 
 def _compare_values(operation: ArrayOperation, result: Any, args: Any, kwargs: Any, copies: Any) -> None:
@@ -178,6 +182,7 @@ def _compare_values(operation: ArrayOperation, result: Any, args: Any, kwargs: A
 
 
 def _tensor(leaf: Any) -> torch.Tensor:
+    """A tensor with the memory of an array; a copy for a scalar, or for negative strides, which torch does not have."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of arrays that are read only
         plain = isinstance(leaf, np.ndarray) and min(leaf.strides, default=0) >= 0

@@ -1,0 +1,45 @@
+"""Matches of regular expressions."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import tracer
+from tests.support import breaks, check
+
+X = torch.ones(3)
+
+
+def test_a_match_in_a_bytearray_gives_what_is_there_when_it_is_asked():
+    def f(x, search):
+        text = bytearray(b"abcdefgh")
+        match = search(b"[a-h]+", text)
+        first = match.group()
+        text[:] = b"xyz"
+        return x + 1, first, match.group()
+
+    breaks(f, X, re.search)
+    breaks(f, X, re.match)
+
+
+@pytest.mark.parametrize("memory", [bytearray, lambda text: memoryview(bytearray(text))], ids=["bytearray", "memoryview"])
+def test_a_match_made_before_in_memory_that_changes(memory):
+    text = memory(b"abc")
+    match = re.search(b"[a-z]+", text)
+    compiled = tracer.compile(lambda x: (x + 1, match.group()))
+    assert compiled(X)[1] == b"abc"
+    text[:] = b"xyz"
+    assert compiled(X)[1] == b"xyz"
+
+
+def test_what_a_search_of_a_bytearray_copies_is_known():
+    def f(x):
+        text = bytearray(b"a-b")
+        parts, found, other = re.split(b"-", text), re.findall(b"[ab]", text), re.sub(b"-", b"+", text)
+        text[:] = b"xyz"
+        return x + len(parts), parts, found, other
+
+    check(f, X)
