@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from benchmarks.zoo_models.community import COMMUNITY
@@ -146,7 +147,7 @@ def reason(row: Row) -> str:
     for way in row.captures_less:
         outcome = row.ours[way]
         if outcome.error or outcome.breaks:
-            return _first(outcome.error) or outcome.breaks[0]
+            return re.sub(r"\S*/site-packages/", "", _first(outcome.error) or outcome.breaks[0])
     return "graphs for other sizes"
 
 
