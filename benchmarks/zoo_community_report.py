@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+from benchmarks.zoo_models.community import COMMUNITY
 
 if TYPE_CHECKING:
     from benchmarks.zoo_community import Outcome, Row
@@ -49,9 +52,14 @@ def details(row: Row) -> str:
     return "\n".join(told + ([row.failure] if row.failure else []))
 
 
+def _beside(rows: list[Row]) -> list[Row]:
+    """The models that ran with both: others would make the figures of the two unlike."""
+    return [row for row in rows if not row.failure and row.ours and row.torch]
+
+
 def figures(rows: list[Row]) -> list[tuple[str, int, int]]:
-    """What is counted of this tracer and of torch.compile."""
-    ran = [row for row in rows if not row.failure]
+    """What is counted of this tracer and of torch.compile, over the models that ran with both."""
+    ran = _beside(rows)
 
     def count(of: str, way: str, what: str) -> int:
         return sum(getattr(getattr(row, of)[way], what) for row in ran if way in getattr(row, of))
@@ -88,14 +96,16 @@ def summary(rows: list[Row]) -> str:
 
 def markdown(rows: list[Row]) -> str:
     """The tables of docs/zoo_community.md."""
-    ran = [row for row in rows if not row.failure]
+    ran, beside = [row for row in rows if not row.failure], _beside(rows)
     lines = [
         "# The community zoo",
         "",
         f"Written by `make zoo-community`: {len(ran)} models and programs of {len({row.package for row in ran})} packages, with",
-        "random weights and small sizes, each by this tracer and by `torch.compile` with the backend `eager`. Every way of",
+        f"random weights and small sizes, by this tracer, and {len(beside)} of them by `torch.compile` with the backend `eager`,",
+        "too: the figures are of these. Every way of",
         "capture runs in a process of its own in which nothing was called before, so that the caches of the packages are",
         "cold. Results are compared bit by bit with eager's; `dynamic=True` is called with batches of 4, 6 and 3.",
+        *_not_run(rows),
         "",
         "| | shapetracer | torch.compile |",
         "|---|---|---|",
@@ -115,6 +125,12 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _not_run(rows: list[Row]) -> list[str]:
+    """What of the zoo the tables do not have, in words."""
+    left = len(COMMUNITY) - len(rows)
+    return [f"{left} models of the zoo have not run yet."] if left > 0 else []
+
+
 def _table(headings: tuple[str, ...], cells: list[list[str]]) -> list[str]:
     if not cells:
         return ["None."]
@@ -131,7 +147,7 @@ def reason(row: Row) -> str:
     for way in row.captures_less:
         outcome = row.ours[way]
         if outcome.error or outcome.breaks:
-            return _first(outcome.error) or outcome.breaks[0]
+            return re.sub(r"\S*/site-packages/", "", _first(outcome.error) or outcome.breaks[0])
     return "graphs for other sizes"
 
 

@@ -37,6 +37,8 @@ MODULES = {
     "pyro-ppl": "pyro",
     "linear-operator": "linear_operator",
     "chronos-forecasting": "chronos",
+    "itransformer": "iTransformer",
+    "neuraloperator": "neuralop",
 }  # of packages named otherwise
 ZOO: dict[str, Model] = {}
 

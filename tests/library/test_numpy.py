@@ -184,3 +184,27 @@ def test_an_array_that_is_read_only_becomes_a_tensor_with_torchs_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # torch may have warned before: then nothing is raised
         breaks(f, torch.ones(3, 4))
+
+
+def test_a_size_that_numpy_rounds_is_an_int_of_sizes_that_vary():
+    def f(x):
+        chunk, below = int(np.ceil(x.shape[0] / 4)), int(np.floor(x.shape[0] / -4))
+        return [part * chunk for part in x.split(chunk)], below, int(np.trunc(x.shape[0] / -4)), np.ceil(x.shape[0] / 4)
+
+    compiled = tracer.compile(f, fullgraph=True, dynamic=True)
+    for n in (13, 14, 19):
+        x = torch.randn(n)
+        (parts, *numbers), (expected, *others) = compiled(x), f(x)
+        assert all(map(torch.equal, parts, expected)) and len(parts) == len(expected)
+        assert numbers == others and list(map(type, numbers)) == list(map(type, others))
+    assert len(tracer.region_of(compiled).entries()) == 1
+
+
+def test_what_else_is_done_with_a_rounded_size_is_done_with_its_value():
+    def f(x):
+        rounded, zero = np.ceil(x.shape[0] / 8), np.ceil(x.shape[0] / -100)
+        ints = torch.ones(2, dtype=torch.int64)
+        found = ints * rounded, rounded + 1, 2 - rounded, rounded > 1, -rounded, round(rounded), float(rounded), {rounded: 1}
+        return x + rounded, np.copysign(1.0, zero), rounded.item(), rounded.dtype, bool(zero), f"{rounded}", found
+
+    check(f, torch.randn(13), dynamic=True)

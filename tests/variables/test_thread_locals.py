@@ -76,3 +76,42 @@ def test_an_attribute_that_a_thread_may_lack_is_asked_for_and_set():
     seen = [run(X)[0], run(X)[0]]
     del state.depth
     assert torch.equal(seen[0], fn(X)[0]) and torch.equal(seen[1], fn(X)[0]) and state.depth == 2
+
+
+def test_the_dict_of_a_thread_local_is_that_of_this_thread():
+    state = threading.local()
+
+    def program(x):
+        names = state.__dict__
+        names["calls"] = names.get("calls", 0) + 1
+        held = "scale" in names
+        return x * names.get("scale", 2.0) + names.setdefault("bias", 1), held, list(names), vars(state)["calls"]
+
+    run = optimize("eager", fullgraph=True)(program)
+
+    def calls() -> list[object]:
+        state.__dict__.clear()
+        first = run(X)
+        state.scale = 3.0
+        second = run(X)
+        del state.__dict__["scale"]
+        return [*first[1:], *second[1:], *run(X)[1:], first[0].tolist(), second[0].tolist()]
+
+    assert torch.equal(run(X)[0], X * 2 + 1) and state.calls == 1 and state.bias == 1
+    here, elsewhere = calls(), []
+    thread = threading.Thread(target=lambda: elsewhere.extend(calls()))
+    thread.start(), thread.join()
+    run = program
+    assert here == elsewhere == calls()
+
+
+def test_an_item_is_removed_from_the_dict_of_a_thread_local():
+    state = threading.local()
+
+    def program(x):
+        state.depth = 4
+        depth = state.__dict__.pop("depth")
+        return x + depth, hasattr(state, "depth")
+
+    check(program, X)
+    assert not hasattr(state, "depth")

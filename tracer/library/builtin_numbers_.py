@@ -16,7 +16,7 @@ from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.containers.python_hashes import as_hash
 from tracer.variables.containers.ranges import as_int
 from tracer.variables.objects.objects import UserObjectVariable
-from tracer.variables.tensors.numpy_sizes import NumpySizeVariable
+from tracer.variables.tensors.numpy_sizes import NumpySizeVariable, RoundedSizeVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.text import form, formatted
 from tracer.variables.values import symbolic
@@ -72,6 +72,8 @@ def converted(tx: Tracer, function: Any, specials: tuple[str, ...], args: tuple[
         if function is float:
             return _float(tx, number)
         return number if function is int else fold(tx, function, args[0].fixed(tx).value)
+    if len(args) == 1 and not kwargs and isinstance(args[0], RoundedSizeVariable):
+        return args[0].whole(tx) if function is int else fold(tx, function, args[0].fixed(tx).value)
     if all(arg.is_constant() for arg in (*args, *kwargs.values())):
         return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
     if len(args) == 1 and not kwargs and isinstance(args[0], UserObjectVariable):

@@ -6,6 +6,7 @@ Functions with side effects are left to CPython, because `torch._numpy` does not
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import SequenceVariable
 from tracer.variables.tensors.arrays import NdarrayVariable, apply
-from tracer.variables.tensors.numpy_sizes import reduced_sizes
+from tracer.variables.tensors.numpy_sizes import reduced_sizes, rounded_size
 from tracer.variables.values.constant import NONE, ConstantVariable, fold
 
 if TYPE_CHECKING:
@@ -45,11 +46,13 @@ _PURE = frozenset(
 
 
 _REDUCING = {"prod": "*", "sum": "+"}
+_ROUNDING: dict[str, Any] = {"ceil": math.ceil, "floor": math.floor, "trunc": math.trunc}
 
 
 def _function(paths: list[str]) -> Any:
     operations = [array_operation("function", path) for path in paths]
     reduces = next((_REDUCING[path] for path in paths if path in _REDUCING), None)
+    rounds = next((path for path in paths if path in _ROUNDING), None)
 
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         operation = next((each for each in operations if is_in_torch(each.name)), operations[0])
@@ -59,7 +62,8 @@ def _function(paths: list[str]) -> Any:
             made = reduced_sizes(tx, reduces, args[0].items(tx))
             if made is not None:
                 return made
-        return apply(tx, operation, list(args), kwargs)
+        rounded = rounded_size(getattr(np, rounds), _ROUNDING[rounds], args) if rounds and not kwargs else None
+        return rounded or apply(tx, operation, list(args), kwargs)
 
     return model
 

@@ -32,7 +32,7 @@ from tracer.variables.exceptions.exception_groups import ExceptionGroupVariable
 from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.objects.objects import UserObjectVariable
-from tracer.variables.objects.untraceable import ThreadLocalVariable
+from tracer.variables.objects.thread_locals import ThreadLocalVariable
 from tracer.variables.values.constant import ConstantVariable
 
 

@@ -19,6 +19,7 @@ from tracer.variables.values.constant import ConstantVariable, boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
+    from tracer.sources.base import Source
 
 
 class InstanceDictVariable(VariableTracker):
@@ -48,18 +49,28 @@ class InstanceDictVariable(VariableTracker):
             return pending
         existing = self._existing()
         if name in existing:
-            assert self.owner.source is not None
-            return tx.wrap(existing[name], AttrSource(self.owner.source, name))
+            return tx.wrap(existing[name], self._item_source(name))
         if self.value is not None:
-            tx.guard_absent(self.owner, name)
+            self._guard_absent(tx, name)
         return None
+
+    def _item_source(self, name: str) -> Source:
+        assert self.owner.source is not None
+        return AttrSource(self.owner.source, name)
+
+    def _guard_absent(self, tx: Tracer, name: str) -> None:
+        tx.guard_absent(self.owner, name)
+
+    def _source(self) -> Source:
+        """The dict itself."""
+        assert self.owner.source is not None
+        return InstanceDictSource(self.owner.source)
 
     def snapshot(self, tx: Tracer) -> DictVariable:
         """A copy of the whole dict, with a guard on the set of names."""
         existing = self._existing()
         if self.value is not None:
-            assert self.owner.source is not None
-            tx.guard(DictKeysMatch(InstanceDictSource(self.owner.source), tuple(existing)))
+            tx.guard(DictKeysMatch(self._source(), tuple(existing)))
         unmoved = [name for name in existing if not tx.effects.was_deleted_and_set(self.owner, name)]
         stored = [name for name in tx.effects.attributes(self.owner) if not self._is_slot(name)]
         names = dict.fromkeys([*unmoved, *stored])

@@ -12,7 +12,7 @@ from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.symbolic import SymNodeVariable, apply
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from tracer.protocol.tracer import Tracer, ValueCodegen
@@ -86,6 +86,75 @@ class NumpySizeVariable(VariableTracker):
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(np.int64, lambda: cg.load(self.number))
+
+
+class RoundedSizeVariable(VariableTracker):
+    """`np.ceil(x.shape[0] / 8)`, an `np.float64`. It is made an int without a guard; all else that needs its value fixes it."""
+
+    source = None
+
+    def __init__(self, function: Callable[[Any], Any], rounding: Callable[[Any], int], given: SymNodeVariable) -> None:
+        self.function = function
+        self.rounding = rounding  # as Python has it
+        self.given = given
+
+    def python_type(self) -> type:
+        return np.float64
+
+    def describe(self) -> str:
+        return f"RoundedSizeVariable({self.given.example})"
+
+    def children(self) -> Sequence[VariableTracker]:
+        return (self.given,)
+
+    def whole(self, tx: Tracer) -> VariableTracker:
+        """The number as an int of Python."""
+        return apply(tx, self.rounding, self.given)
+
+    def fixed(self, tx: Tracer) -> ConstantVariable:
+        """The number in this call as a constant, with a guard on what was rounded."""
+        return ConstantVariable(self.function(self.given.specialize(tx).value))
+
+    def beside(self, tx: Tracer, tensor: VariableTracker) -> VariableTracker:
+        return self.fixed(tx)
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        return tx.binary(op, other, self.fixed(tx)) if reflected else tx.binary(op, self.fixed(tx), other)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return self.fixed(tx).compare(tx, op, other)
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return self.fixed(tx).unary(tx, op)
+
+    def truth(self, tx: Tracer) -> bool:
+        return self.fixed(tx).truth(tx)
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.fixed(tx).hash_key(tx)
+
+    def form(self, tx: Tracer) -> Any:
+        return self.fixed(tx).value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        return self.fixed(tx).get_attr(tx, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__int__" and not args and not kwargs:
+            return self.whole(tx)
+        return self.fixed(tx).call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        cg.call_object(self.function, lambda: cg.load(self.given))
+
+
+def rounded_size(function: Any, rounding: Callable[[Any], int], args: Sequence[VariableTracker]) -> VariableTracker | None:
+    """What NumPy rounds a quotient of sizes to; None for other arguments."""
+    if len(args) != 1 or not isinstance(args[0], SymNodeVariable) or args[0].depends_on_data():
+        return None
+    return RoundedSizeVariable(function, rounding, args[0]) if args[0].python_type() is float else None
 
 
 def numpy_size(value: VariableTracker) -> VariableTracker:
