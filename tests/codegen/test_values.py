@@ -133,3 +133,91 @@ def test_a_key_has_its_attributes_before_it_is_hashed_in_a_dict_of_another_cell(
         return one, cached(1, 2), cached(1), len(cache)
 
     breaks(f, X)
+
+
+class Named:
+    def __init__(self, container):
+        self.container = container
+        self.name = "a"
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+
+def _dict_of(item, x):
+    item.container[item] = x
+
+
+def _set_of(item, x):
+    item.container.add(item)
+
+
+@pytest.mark.parametrize(
+    "make, store",
+    [
+        (dict, _dict_of),
+        (collections.OrderedDict, _dict_of),
+        (lambda: collections.defaultdict(list), _dict_of),
+        (type("Dict", (dict,), {}), _dict_of),
+        (set, _set_of),
+        (type("Set", (set,), {}), _set_of),
+    ],
+)
+def test_an_object_that_its_own_container_hashes(make, store):
+    def f(x):
+        item = Named(make())
+        store(item, x + 1)
+        return item
+
+    result = tracer.compile(f)(X)
+    assert [*result.container] == [result] and result in result.container
+    assert [*vars(result)] == ["container", "name"]
+
+
+def test_a_dict_of_what_a_key_holds_itself():
+    def f(x):
+        item = Named(None)
+        item.container = [item]
+        return {(item, 1): x + 1}
+
+    result = tracer.compile(f)(X)
+    ((item, one),) = result
+    assert item.container == [item] and torch.equal(result[item, one], X + 1)
+
+
+class Child:
+    def __init__(self, number, parent=None):
+        self.children = set()
+        self.parent = parent
+        self.number = number
+        if parent is not None:
+            parent.children.add(self)
+
+    def __hash__(self):
+        return hash((self.number, self.parent and self.parent.number))
+
+
+def test_a_tree_whose_nodes_are_in_the_sets_of_their_parents():
+    def f(x):
+        root = Child(0)
+        first, second = Child(1, root), Child(2, root)
+        root.data = x + 1
+        return Child(3, first), second
+
+    leaf, second = tracer.compile(f)(X)
+    root = leaf.parent.parent
+    assert root.children == {leaf.parent, second} and leaf.parent.children == {leaf}
+    assert torch.equal(root.data, X + 1)
+
+
+def test_a_frozenset_of_an_object_that_holds_it_breaks():
+    def f(x):
+        item = Named(None)
+        item.container = [frozenset([item])]
+        tracer.graph_break()
+        return item in item.container[0], x + 1
+
+    breaks(f, X)

@@ -31,7 +31,8 @@ from tracer.sources.base import Source
 from tracer.sources.roots import LocalSource
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
-from tracer.variables.containers.sets import SetVariable
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
 from tracer.variables.exceptions.exceptions import TracebackVariable
 from tracer.variables.functions.python_functions import CellVariable
 from tracer.variables.iterators.generators import GeneratorVariable
@@ -100,6 +101,9 @@ class Codegen:
         self._cyclic: dict[VariableTracker, bool] = {}
         self._making_depth = 0  # of nested calls of `_make`
         self._unfilled: list[VariableTracker] = []
+        self._awaiting_keys: list[VariableTracker] = []  # containers that are filled when all else is
+        self._awaits_keys: dict[VariableTracker, bool] = {}
+        self._filling_depth = 0  # of nested calls of `_fill`
         self._unfilled_before = 0  # how many of them had to wait when the object that is filled now was begun
 
     # -- values ------------------------------------------------------------------------------------------------------
@@ -153,23 +157,33 @@ class Codegen:
         """-> a new object. One that contains itself is filled when the outermost object that contains it has been made."""
         if has_finalizer(value):
             self.fallback = None
+        if isinstance(value, SetVariable) and not self.awaits_keys(value):
+            elements = [*value.children()]
+            if any(map(self._is_hashed_late, elements)) and not self._all_are_filled(elements):
+                unsupported("cannot-reconstruct", value=f"a {value.cls.__name__} of an object that contains itself")
         self._making_depth += 1
         value.reconstruct(self)
         self._making_depth -= 1
         self.asm.copy(1)
         self._temporaries[value] = self.store_temporary()
-        if isinstance(value, CellVariable) or (self._making_depth and _needs_filling(value) and self.reaches_itself(value)):
+        if self.awaits_keys(value):
+            self._awaiting_keys.append(value)
+        elif isinstance(value, CellVariable) or (self._making_depth and _needs_filling(value) and self.reaches_itself(value)):
             self._unfilled.append(value)
         else:
             self._fill(value)
         while len(self._unfilled) > self._unfilled_before and not self._making_depth:
             self._fill(self._unfilled.pop())
+        while self._awaiting_keys and not self._making_depth and not self._filling_depth:
+            self._fill(self._awaiting_keys.pop(0))
 
     def _fill(self, value: VariableTracker) -> None:
         """Objects that wait from before go on waiting: they may hold `value`, as a key that is hashed, for example."""
         before, self._unfilled_before = self._unfilled_before, len(self._unfilled)
+        self._filling_depth += 1
         value.fill(self)
         self.store_attributes_of_function(value)
+        self._filling_depth -= 1
         self._unfilled_before = before
 
     def keep(self, value: VariableTracker | Unwrapped) -> None:
@@ -268,6 +282,24 @@ class Codegen:
 
     def load_attr(self, name: str) -> None:
         self.asm.load_attr(name)
+
+    def awaits_keys(self, value: VariableTracker) -> bool:
+        """Whether a new container hashes, by code of the program, an object that contains itself. Such code may read any
+        attribute, so that the container is filled when all objects are."""
+        known = self._awaits_keys.get(value)
+        if known is None:
+            known = value.source is None and any(map(self._is_hashed_late, value.hashed()))
+            self._awaits_keys[value] = known
+        return known
+
+    def _is_hashed_late(self, key: VariableTracker) -> bool:
+        if isinstance(key, (TupleVariable, FrozenSetVariable)):
+            return any(map(self._is_hashed_late, key.children()))
+        by_code = isinstance(key, UserObjectVariable) and isinstance(key.python_type().__hash__, types.FunctionType)
+        return by_code and key.source is None and self.reaches_itself(key)
+
+    def _all_are_filled(self, values: Iterable[VariableTracker]) -> bool:
+        return not self._unfilled and not self._filling_depth and all(value in self._temporaries for value in values)
 
     def reaches_itself(self, value: VariableTracker) -> bool:
         """Whether a value contains itself, so that it must be made before it is filled."""

@@ -402,6 +402,7 @@ class ValueCodegen(SourceCodegen, Protocol):
     def store_temporary(self) -> str:
         """value ->. Stores it in a new local, and returns the name of that."""
 
+    def awaits_keys(self, value: VariableTracker) -> bool: ...
     def reaches_itself(self, value: VariableTracker) -> bool:
         """Whether a value holds itself, so that it must be made before it is filled."""
 

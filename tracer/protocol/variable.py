@@ -193,6 +193,10 @@ class VariableTracker:
         """The tracked values that this one holds."""
         return ()
 
+    def hashed(self) -> Iterable[VariableTracker]:
+        """What a new container hashes when it is filled. Empty for what is not made first and filled later."""
+        return ()
+
     def holdings(self) -> Iterable[Any]:
         """Like `children`, with the `Unwrapped` items that have not been read yet."""
         return self.children()

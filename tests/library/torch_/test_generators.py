@@ -86,3 +86,32 @@ def test_a_draw_that_depends_on_data_breaks():
         return torch.bernoulli(x, generator=torch.Generator().manual_seed(seed)) + 1
 
     breaks(fn, torch.tensor([0.25, 0.5]), 3)
+
+
+RAISING = {
+    "randint": lambda n, g: torch.randint(0, 300, (n,), generator=g, dtype=torch.uint8),
+    "normal": lambda n, g: torch.normal(0.0, -1.0, (n,), generator=g),
+    "randperm": lambda n, g: torch.randperm(n * 100, generator=g, dtype=torch.uint8),
+    "manual_seed": lambda n, g: g.manual_seed(2**70),
+}
+
+
+@pytest.mark.parametrize("draw", RAISING.values(), ids=RAISING)
+def test_a_draw_that_raises_raises_at_its_own_line(draw):
+    def fn(x, generator, said):
+        first = torch.rand(2, generator=generator)
+        said.append("drawn")
+        try:
+            draw(x.shape[0], generator)
+        except (RuntimeError, ValueError) as error:
+            said.append(str(error))
+        return x + 1, first, torch.rand(2, generator=generator)
+
+    traced = tracer.compile(fn)
+    mine, plain = torch.Generator().manual_seed(4), torch.Generator().manual_seed(4)
+    for size in (2, 3, 4):
+        expected_said, said = [], []
+        expected = fn(torch.ones(size), plain, expected_said)
+        Comparison().same(expected, traced(torch.ones(size), mine, said), "result")
+        assert said == expected_said
+        assert torch.equal(mine.get_state(), plain.get_state())

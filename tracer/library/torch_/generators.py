@@ -58,6 +58,7 @@ def _new_generator(tx: Tracer, device: Value = NONE) -> Value:
 def _manual_seed(tx: Tracer, generator: Value, seed: Value) -> Value:
     if not seed.is_constant() or type(seed.constant()) is not int:
         unsupported("random-state", name="torch.Generator.manual_seed of a number that varies")
+    _try(torch.Generator.manual_seed, torch.Generator("cpu"), seed.constant())
     tx.effects.draw(draw_of(tx, torch.Generator, torch.Generator.manual_seed, generator, (seed.constant(),), {}))
     return generator
 
@@ -80,11 +81,25 @@ def draw_tensor(tx: Tracer, function: Any, args: list[Value], generator: Value, 
     sizes = [size_before_the_graph(tx, size) for size in drawn.shape]
     if any(size is None for size in sizes):
         unsupported("random-state", name=f"{name}, of a size that depends on data,")
-    given = function, first, drawn.dtype, drawn.device, *sizes
-    number = tx.effects.draw(draw_of(tx, torch.Generator, drawn_tensor, generator, given, {}))
+    if function is torch.randperm and drawn.dtype is not torch.int64 and type(sizes[0]) is not int:
+        unsupported("random-state", name=f"torch.randperm of {drawn.dtype}, which cannot hold every size that may come,")
+    draw = draw_of(tx, torch.Generator, drawn_tensor, generator, (function, first, drawn.dtype, drawn.device, *sizes), {})
+    shape = [concrete(size) for size in drawn.shape]
+    tried = torch.Generator("cpu" if generator.source is None else generator.value.device)
+    _try(drawn_tensor, tried, *draw.args[:4], *(shape if function is torch.randperm else [1] * len(shape)))
+    number = tx.effects.draw(draw)
     fake = tx.output.world.run(torch.empty, (tuple(drawn.shape),), {"dtype": drawn.dtype, "device": drawn.device})
-    real = torch.empty([concrete(size) for size in drawn.shape], dtype=drawn.dtype, device=drawn.device)
+    real = torch.empty(shape, dtype=drawn.dtype, device=drawn.device)
     return tx.output.wrap(tx.output.add_input(DrawnTensorSource(number), real, fake, own_memory=True), fake)
+
+
+def _try(draw: Any, *args: Any) -> None:
+    """Breaks the graph at a draw that raises: the output code draws before all other effects of the program, and outside of its
+    handlers."""
+    try:
+        draw(*args)
+    except Exception:
+        unsupported("random-state", name=f"{draw.__name__}, which raises here,")
 
 
 def _like(tx: Tracer, function: Any, size: list[Value], kwargs: dict[str, Value]) -> torch.Tensor:

@@ -303,15 +303,18 @@ class DictVariable(BuiltinVariable):
     # -- code ----------------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: ValueCodegen) -> None:
-        if self.cls is dict and not cg.reaches_itself(self):
+        if self.cls is dict and not cg.reaches_itself(self) and not cg.awaits_keys(self):
             self._build(cg)
         elif self.cls is collections.defaultdict:
             cg.call_object(self.cls, lambda: cg.load(self.default_factory or NONE))
         else:
             cg.call_object(self.cls)
 
+    def hashed(self) -> Iterable[VariableTracker]:
+        return [key for key, _ in self.entries.values()]
+
     def fill(self, cg: ValueCodegen) -> None:
-        if self.entries and (self.cls is not dict or cg.reaches_itself(self)):
+        if self.entries and (self.cls is not dict or cg.reaches_itself(self) or cg.awaits_keys(self)):
             cg.call_object(self._base().update, lambda: cg.load(self), lambda: self._build(cg))
             cg.asm.emit("POP_TOP")
 

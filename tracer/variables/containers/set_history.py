@@ -92,6 +92,12 @@ def unrolled(history: History) -> tuple[Origin, list[Step]]:
     return history, steps[::-1]
 
 
+def can_be_filled(history: History) -> bool:
+    """Whether the set was made by `set(...)` and changed in place, so that an empty one can be filled to be the same."""
+    origin, steps = unrolled(history)
+    return isinstance(origin, Made) and origin.function is set and all(step.method in _IN_PLACE for step in steps)
+
+
 def values_in(history: History) -> Iterator[VariableTracker]:
     """All tracked values that are needed to make the set again."""
     seen: set[Any] = set()
@@ -133,6 +139,14 @@ class Maker:
         """-> the set"""
         self._make_with_steps(history)
         self._delete_operands()
+
+    def fill(self, history: History, load: Callable[[], None]) -> None:
+        """Makes an empty set, which `load` pushes, the one of a history that can_be_filled."""
+        origin, _ = unrolled(history)
+        assert isinstance(origin, Made)
+        self._cg.call_object(set.update, load, *self._loads(origin.operands))
+        self._cg.asm.pop()
+        self.repeat(history, load)
 
     def repeat(self, history: History, load: Callable[[], None]) -> None:
         """Applies to the set that `load` pushes every step of the history since its origin."""

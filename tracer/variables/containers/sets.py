@@ -257,8 +257,18 @@ class SetVariable(BuiltinVariable):
 
     # -- code ----------------------------------------------------------------------------------------------------
 
+    def hashed(self) -> Iterable[VariableTracker]:
+        return self.children() if self.cls is set and set_history.can_be_filled(self.history) else ()
+
     def reconstruct(self, cg: ValueCodegen) -> None:
-        set_history.Maker(cg).make(self.history)
+        if cg.awaits_keys(self):
+            cg.call_object(set)
+        else:
+            set_history.Maker(cg).make(self.history)
+
+    def fill(self, cg: ValueCodegen) -> None:
+        if cg.awaits_keys(self):
+            set_history.Maker(cg).fill(self.history, lambda: cg.load(self))
 
     def replay(self, cg: ValueCodegen) -> None:
         """Repeats the changes one by one on the set that existed before the frame."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -216,6 +217,9 @@ class UserObjectVariable(InstanceVariable):
             if isinstance(self.storage, ConstantVariable):
                 loads.append(functools.partial(cg.load, self.storage))
             cg.call_object(solid.__new__, *loads)
+
+    def hashed(self) -> Iterable[VariableTracker]:
+        return () if self.storage is None else self.storage.hashed()
 
     def fill(self, cg: ValueCodegen) -> None:
         if self.storage is not None and not isinstance(self.storage, (ConstantVariable, TupleVariable)):
