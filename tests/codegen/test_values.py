@@ -221,3 +221,14 @@ def test_a_frozenset_of_an_object_that_holds_it_breaks():
         return item in item.container[0], x + 1
 
     breaks(f, X)
+
+
+def test_an_iterator_over_a_dict_of_an_object_that_holds_itself():
+    def f(x):
+        item = Named(None)
+        item.container = [item]
+        iterator = iter({item: x})
+        tracer.graph_break()
+        return len(list(iterator)), x + 1
+
+    breaks(f, X)

@@ -47,7 +47,7 @@ runpy.run_path({str(SETUP)!r}, run_name='__main__')
         (PRETEND_NO_TORCH, {}, "pip install torch==2.13.0"),
         (PRETEND_OTHER_TORCH, {}, "torch is 2.9.1+cpu; the extension is written for 2.13 and later"),
         (PRETEND_OTHER_PYTHON, {}, "this is cpython 3.99.1"),
-        (PRETEND_NO_HEADERS, {}, "python3.11-dev"),
+        (PRETEND_NO_HEADERS, {}, f"python3.{sys.version_info.minor}-dev"),
         ("", {"CC": "no-such-cc", "CXX": "no-such-c++"}, "there is no C++ compiler ('no-such-c++' is not found)"),
         ("", {"CC": "false", "CXX": "false"}, "the compiler gave up"),
     ],

@@ -35,6 +35,7 @@ from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
 from tracer.variables.exceptions.exceptions import TracebackVariable
 from tracer.variables.functions.python_functions import CellVariable
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.iterators.generators import GeneratorVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorVariable
@@ -161,6 +162,8 @@ class Codegen:
             elements = [*value.children()]
             if any(map(self._is_hashed_late, elements)) and not self._all_are_filled(elements):
                 unsupported("cannot-reconstruct", value=f"a {value.cls.__name__} of an object that contains itself")
+        if isinstance(value, IteratorVariable) and self._is_filled_later(value.container()):
+            unsupported("cannot-reconstruct", value="an iterator over what hashes an object that contains itself")
         self._making_depth += 1
         value.reconstruct(self)
         self._making_depth -= 1
@@ -297,6 +300,11 @@ class Codegen:
             return any(map(self._is_hashed_late, key.children()))
         by_code = isinstance(key, UserObjectVariable) and isinstance(key.python_type().__hash__, types.FunctionType)
         return by_code and key.source is None and self.reaches_itself(key)
+
+    def _is_filled_later(self, container: VariableTracker | None) -> bool:
+        if container is None or not self.awaits_keys(container):
+            return False
+        return container not in self._temporaries or container in self._awaiting_keys
 
     def _all_are_filled(self, values: Iterable[VariableTracker]) -> bool:
         return not self._unfilled and not self._filling_depth and all(value in self._temporaries for value in values)

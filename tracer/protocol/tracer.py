@@ -402,7 +402,9 @@ class ValueCodegen(SourceCodegen, Protocol):
     def store_temporary(self) -> str:
         """value ->. Stores it in a new local, and returns the name of that."""
 
-    def awaits_keys(self, value: VariableTracker) -> bool: ...
+    def awaits_keys(self, value: VariableTracker) -> bool:
+        """Whether a new container hashes an object that contains itself, so that it is filled when all objects are."""
+
     def reaches_itself(self, value: VariableTracker) -> bool:
         """Whether a value holds itself, so that it must be made before it is filled."""
 
