@@ -28,7 +28,7 @@ from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable, read_only_array, scalar, shared_array
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result
-from tracer.variables.tensors.numpy_sizes import NumpySizeVariable, RoundedSizeVariable
+from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.values.constant import ConstantVariable, fold
 from tracer.variables.values.symbolic import SymNodeVariable
@@ -247,7 +247,7 @@ def apply(
     tx: Tracer, operation: ArrayOperation, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
     """Records a NumPy operation in the graph; computes it now if all arguments are constants and the result is a scalar."""
-    args = [arg.fixed(tx) if isinstance(arg, (NumpySizeVariable, RoundedSizeVariable)) else arg for arg in args]
+    args = [arg.fixed(tx) if isinstance(arg, NumpyNumberVariable) else arg for arg in args]
     view = VIEWS[operation.name](tx, args, kwargs) if operation.name in VIEWS else None
     if view is not None:
         return view

@@ -20,100 +20,15 @@ if TYPE_CHECKING:
 _EXACT = {"+": "__add__", "-": "__sub__", "*": "__mul__"}  # on integers they give one, and cannot fail
 
 
-class NumpySizeVariable(VariableTracker):
-    """An `np.int64` with the value of a symbolic int. What needs more than its value fixes it, by a guard."""
+class NumpyNumberVariable(VariableTracker):
+    """A number of NumPy that is computed from symbolic sizes. Each operation fixes its value by a guard, unless a subclass can do
+    it without."""
 
     source = None
 
-    def __init__(self, number: SymNodeVariable) -> None:
-        self.number = number
-
-    def python_type(self) -> type:
-        return np.int64
-
-    def describe(self) -> str:
-        return f"NumpySizeVariable({self.number.example})"
-
-    def children(self) -> Sequence[VariableTracker]:
-        return (self.number,)
-
-    def graph_arg(self) -> Any:
-        return self.number.graph_arg()
-
-    def beside(self, tx: Tracer, tensor: VariableTracker) -> VariableTracker:
-        """This number as an operand of a tensor's operator, which treats it as a Python number."""
-        return self.number
-
     def fixed(self, tx: Tracer) -> ConstantVariable:
-        """The value in this call as a constant, with a guard on it."""
-        return ConstantVariable(np.int64(self.number.specialize(tx).value))
-
-    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        operand = _integer(other)
-        divides = op in ("//", "%") and not reflected and other.is_constant() and other.constant() != 0
-        if operand is None or not (op in _EXACT or divides):
-            return tx.binary(op, other, self.fixed(tx)) if reflected else tx.binary(op, self.fixed(tx), other)
-        pair = (operand, self.number) if reflected else (self.number, operand)
-        return numpy_size(tx.binary(op, *pair))
-
-    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        operand = _integer(other)
-        if operand is None:
-            return self.fixed(tx).compare(tx, op, other)
-        return ConstantVariable(np.bool_(apply(tx, COMPARE[op], self.number, operand).truth(tx)))
-
-    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
-        return self.fixed(tx).unary(tx, op)
-
-    def truth(self, tx: Tracer) -> bool:
-        return self.number.truth(tx)
-
-    def hash_key(self, tx: Tracer) -> Any:
-        return self.fixed(tx).hash_key(tx)
-
-    def form(self, tx: Tracer) -> Any:
-        return self.fixed(tx).value
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        return self.fixed(tx).get_attr(tx, name)
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        if name in ("item", "__int__", "__index__") and not args and not kwargs:
-            return self.number
-        return self.fixed(tx).call_method(tx, name, args, kwargs)
-
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.call_object(np.int64, lambda: cg.load(self.number))
-
-
-class RoundedSizeVariable(VariableTracker):
-    """`np.ceil(x.shape[0] / 8)`, an `np.float64`. It is made an int without a guard; all else that needs its value fixes it."""
-
-    source = None
-
-    def __init__(self, function: Callable[[Any], Any], rounding: Callable[[Any], int], given: SymNodeVariable) -> None:
-        self.function = function
-        self.rounding = rounding  # as Python has it
-        self.given = given
-
-    def python_type(self) -> type:
-        return np.float64
-
-    def describe(self) -> str:
-        return f"RoundedSizeVariable({self.given.example})"
-
-    def children(self) -> Sequence[VariableTracker]:
-        return (self.given,)
-
-    def whole(self, tx: Tracer) -> VariableTracker:
-        """The number as an int of Python."""
-        return apply(tx, self.rounding, self.given)
-
-    def fixed(self, tx: Tracer) -> ConstantVariable:
-        """The number in this call as a constant, with a guard on what was rounded."""
-        return ConstantVariable(self.function(self.given.specialize(tx).value))
+        """The number in this call as a constant, with a guard on what it was computed from."""
+        raise NotImplementedError
 
     def beside(self, tx: Tracer, tensor: VariableTracker) -> VariableTracker:
         return self.fixed(tx)
@@ -142,9 +57,94 @@ class RoundedSizeVariable(VariableTracker):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
+        return self.fixed(tx).call_method(tx, name, args, kwargs)
+
+
+class NumpySizeVariable(NumpyNumberVariable):
+    """An `np.int64` with the value of a symbolic int. What needs more than its value fixes it, by a guard."""
+
+    def __init__(self, number: SymNodeVariable) -> None:
+        self.number = number
+
+    def python_type(self) -> type:
+        return np.int64
+
+    def describe(self) -> str:
+        return f"NumpySizeVariable({self.number.example})"
+
+    def children(self) -> Sequence[VariableTracker]:
+        return (self.number,)
+
+    def graph_arg(self) -> Any:
+        return self.number.graph_arg()
+
+    def beside(self, tx: Tracer, tensor: VariableTracker) -> VariableTracker:
+        """This number as an operand of a tensor's operator, which treats it as a Python number."""
+        return self.number
+
+    def fixed(self, tx: Tracer) -> ConstantVariable:
+        """The value in this call as a constant, with a guard on it."""
+        return ConstantVariable(np.int64(self.number.specialize(tx).value))
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        operand = _integer(other)
+        divides = op in ("//", "%") and not reflected and other.is_constant() and other.constant() != 0
+        if operand is None or not (op in _EXACT or divides):
+            return super().binary(tx, op, other, reflected)
+        pair = (operand, self.number) if reflected else (self.number, operand)
+        return numpy_size(tx.binary(op, *pair))
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        operand = _integer(other)
+        if operand is None:
+            return super().compare(tx, op, other)
+        return ConstantVariable(np.bool_(apply(tx, COMPARE[op], self.number, operand).truth(tx)))
+
+    def truth(self, tx: Tracer) -> bool:
+        return self.number.truth(tx)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name in ("item", "__int__", "__index__") and not args and not kwargs:
+            return self.number
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        cg.call_object(np.int64, lambda: cg.load(self.number))
+
+
+class RoundedSizeVariable(NumpyNumberVariable):
+    """`np.ceil(x.shape[0] / 8)`, an `np.float64`. It is made an int without a guard; all else that needs its value fixes it."""
+
+    def __init__(self, function: Callable[[Any], Any], rounding: Callable[[Any], int], given: SymNodeVariable) -> None:
+        self.function = function
+        self.rounding = rounding  # as Python has it
+        self.given = given
+
+    def python_type(self) -> type:
+        return np.float64
+
+    def describe(self) -> str:
+        return f"RoundedSizeVariable({self.given.example})"
+
+    def children(self) -> Sequence[VariableTracker]:
+        return (self.given,)
+
+    def whole(self, tx: Tracer) -> VariableTracker:
+        """The number as an int of Python."""
+        return apply(tx, self.rounding, self.given)
+
+    def fixed(self, tx: Tracer) -> ConstantVariable:
+        """The number in this call as a constant, with a guard on what was rounded."""
+        return ConstantVariable(self.function(self.given.specialize(tx).value))
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
         if name == "__int__" and not args and not kwargs:
             return self.whole(tx)
-        return self.fixed(tx).call_method(tx, name, args, kwargs)
+        return super().call_method(tx, name, args, kwargs)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.function, lambda: cg.load(self.given))
