@@ -176,7 +176,7 @@ def _compare_values(operation: ArrayOperation, result: Any, args: Any, kwargs: A
             seen = operation(*_mapped(copies[0], tensors), **_mapped(copies[1], tensors))
     except Exception as error:  # of torch alone: NumPy has just computed it
         unsupported("operator-result", cause=error, operator=operation.name, cls="value that torch has no counterpart of")
-    pairs = zip(arrays_in((result, args, kwargs)), _tensors((seen, _mapped(copies, tensors))))
+    pairs = zip(arrays_in((result, args, kwargs)), _leaves((seen, _mapped(copies, tensors)), torch.Tensor))
     if not all(_equal(expected, tensor) for expected, tensor in pairs):
         unsupported("operator-result", operator=operation.name, cls="value other than NumPy's")
 
@@ -189,25 +189,20 @@ def _tensor(leaf: Any) -> torch.Tensor:
         return torch.from_numpy(leaf if plain else np.array(leaf, order="C"))
 
 
+def _leaves(value: Any, kinds: type | tuple[type, ...]) -> Iterator[Any]:
+    """The objects of these classes in nested containers."""
+    if isinstance(value, kinds):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item, kinds)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()), kinds)
+
+
 def arrays_in(value: Any) -> Iterator[Any]:
     """The arrays and scalars of NumPy in nested containers."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from arrays_in(item)
-    elif isinstance(value, dict):
-        yield from arrays_in(list(value.values()))
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+    return _leaves(value, (np.ndarray, np.generic))
 
 
 def _mapped(value: Any, tensors: dict[int, torch.Tensor]) -> Any:
