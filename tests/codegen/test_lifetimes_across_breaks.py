@@ -206,6 +206,41 @@ def test_what_callers_hold_is_freed_after_a_context_manager_has_ended_across_a_b
     assert log == [("closed", 3)]
 
 
+class Three:
+    """An iterator that ends by raising StopIteration itself."""
+
+    def __init__(self) -> None:
+        self.left = 3
+
+    def __iter__(self) -> Three:
+        return self
+
+    def __next__(self) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise StopIteration
+        return self.left
+
+
+def test_what_callers_hold_is_freed_after_an_exception_that_ended_in_a_traced_call() -> None:
+    log: list[Any] = []
+
+    def f(x: torch.Tensor) -> Any:
+        iterator = closing(3, log)  # left suspended: CPython runs this frame, and what it calls is compiled
+        next(iterator)
+        return scaled(x)
+
+    def scaled(x: torch.Tensor) -> Any:
+        return x * sum([*Three()])
+
+    gc.disable()
+    try:
+        tracer.optimize()(f)(X)
+    finally:
+        gc.enable()
+    assert log == [("closed", 3)]
+
+
 def _fails(log: list[Any], leaves_a_generator: bool) -> None:
     if leaves_a_generator:
         iterator = closing(3, log)
