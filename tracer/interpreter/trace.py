@@ -97,7 +97,7 @@ class Trace:
         self.findings = Findings()
         self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # objects in prototypes of classes, by id, with their values
         self.hashed = HashedKeys()
-        self.weak_references: dict[VariableTracker, VariableTracker] = {}  # those that the trace made, by referent
+        self.weak_references: dict[VariableTracker, dict[type, VariableTracker]] = {}  # those made, by referent
         self.read_late: list[tuple[CellVariable, VariableTracker, int]] = []  # by hooks: the cell, its contents, the step
         self.call_form: CallForm | None = None  # of the frame, where it takes **kwargs
         self.ids_are_keys = False  # whether id() was called
