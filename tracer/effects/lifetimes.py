@@ -7,6 +7,7 @@ break that was not needed is harmless.
 from __future__ import annotations
 
 import gc
+import threading
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +18,7 @@ from tracer.guards.lifetimes import MOST, has_callback, is_finalised, may_run_co
 from tracer.guards.references import is_class
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.reading import type_dict
+from tracer.sources.reading import is_a, type_dict
 
 
 def has_finalizer(value: VariableTracker) -> bool:
@@ -55,6 +56,8 @@ def held_before(target: VariableTracker, name: str) -> Any:
         return None
     if is_class(owner):  # isinstance may ask the object for its __class__
         return type_dict(owner).get(name)
+    if is_a(owner, threading.local):
+        return owner.__dict__.get(name)
     try:
         return _C.raw_attr(owner, name)
     except AttributeError:

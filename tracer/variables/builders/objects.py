@@ -32,7 +32,7 @@ from tracer.variables.exceptions.exception_groups import ExceptionGroupVariable
 from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.objects.objects import UserObjectVariable
-from tracer.variables.objects.thread_locals import ThreadLocalVariable
+from tracer.variables.objects.thread_locals import ThreadLocalObjectVariable, ThreadLocalVariable
 from tracer.variables.values.constant import ConstantVariable
 
 
@@ -139,5 +139,6 @@ def _thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, 
 
 @tracks_subclasses(threading.local)
 def _special_thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, source: Source) -> VariableTracker:
-    """An instance of a subclass, whose own code may run in each thread at the first use."""
-    return opaque(builder, value, source)
+    builder.guard_class_of(value, source)
+    builder.guard(IdMatch(source, value))
+    return builder.remember(value, ThreadLocalObjectVariable(type(value), value, source))
