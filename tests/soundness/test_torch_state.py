@@ -7,7 +7,9 @@ import contextlib
 import pytest
 import torch
 
+import tracer
 from tests.soundness.watching import Watched, traced
+from tests.support import captured
 
 X = torch.randn(3, 3)
 
@@ -272,3 +274,29 @@ def test_saved_tensor_hooks_and_anomaly_mode():
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t), torch.autograd.set_detect_anomaly(False):
             run(X, w).backward()
     assert packed[0] == packed[1] == packed[2] > 0
+
+
+def test_the_default_dtype_is_set_in_the_graph():
+    def fn(x):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        made = torch.zeros(2), torch.arange(3) / 2, torch.tensor(1.5), x * 1.5
+        torch.set_default_dtype(before)
+        return made, torch.zeros(2), torch.get_default_dtype()
+
+    captured(fn, torch.ones(3))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_the_default_dtype_stays_as_the_program_left_it(backend):
+    def fn(x):
+        torch.set_default_dtype(torch.float64)
+        return torch.arange(3) / 2 + x
+
+    run = tracer.compile(fn, backend=backend)
+    try:
+        for _ in range(2):
+            assert run(torch.ones(3)).dtype is torch.float64 is torch.get_default_dtype()
+            torch.set_default_dtype(torch.float32)
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -61,7 +61,8 @@ def _deterministic() -> tuple[bool, bool]:
     return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
 
-_C.never_trace(set_deterministic.__code__)
+for _setter in (set_deterministic, torch.set_default_dtype):
+    _C.never_trace(_setter.__code__)
 _GRAD_MODE = Setting(lambda: (torch.is_grad_enabled(),), torch._C._set_grad_enabled)
 
 
@@ -107,6 +108,7 @@ SETTINGS: tuple[Setting, ...] = (
     *_autocast("cpu"),
     *_autocast("cuda"),
     Setting(_deterministic, set_deterministic),
+    Setting(lambda: (torch.get_default_dtype(),), torch.set_default_dtype),
     *(switch.setting() for switch in SWITCHES),
     Setting(lambda: (torch.is_autocast_cache_enabled(),), torch.set_autocast_cache_enabled),
 )
@@ -147,7 +149,6 @@ def preserve_global_state(random_numbers: bool = True) -> Iterator[None]:
     """Around a whole trace, the backend included. `random_numbers`: restores the random generators too. All threads share these,
     so this must be off while other threads draw from them."""
     state = read_state()
-    dtype = torch.get_default_dtype()
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     generators = _generators() if random_numbers else None
@@ -156,7 +157,6 @@ def preserve_global_state(random_numbers: bool = True) -> Iterator[None]:
             yield
     finally:
         write_state(state)
-        torch.set_default_dtype(dtype)
         torch._C._set_deterministic_algorithms(deterministic, warn_only=warn_only)
         if generators is not None:
             _set_generators(*generators)

@@ -51,7 +51,12 @@ _QUERIES: tuple[Any, ...] = (
     torch.accelerator.is_available,
     torch.cuda.amp.common.amp_definitely_not_available,
 )
-_SETTERS: tuple[Any, ...] = (torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype)
+_SETTERS: tuple[Any, ...] = (
+    torch._C._set_grad_enabled,
+    torch.set_autocast_enabled,
+    torch.set_autocast_dtype,
+    torch.set_default_dtype,
+)
 
 
 def _model_of_query(query: Any) -> Any:
@@ -75,9 +80,14 @@ def _model_of_setter(setter: Any) -> Any:
         if kwargs:
             unsupported("side-effect-call", name=setter.__name__, value="keyword arguments")
         values = [arg.constant() for arg in args]
+        if setter is torch.set_default_dtype and tx.output.memory is not None:  # compilers drop the node; kernels read the dtype
+            unsupported("side-effect-call", name=setter.__name__, value=args[0].describe())
         if setter is torch._C._set_grad_enabled and type(values[0]) is not bool:
             unsupported("side-effect-call", name=setter.__name__, value=args[0].describe())
-        tx.trace.torch_state.change(setter, *values)
+        try:
+            tx.trace.torch_state.change(setter, *values)
+        except TypeError as error:
+            unsupported("call-arguments", error=str(error))
         return NONE
 
     return model
@@ -166,7 +176,6 @@ for _kind in CONTEXT_KINDS:
 # -- what breaks the graph -------------------------------------------------------------------------------------------------
 
 _BREAKING: tuple[Any, ...] = (
-    torch.set_default_dtype,
     torch.set_default_device,
     torch.set_default_tensor_type,
     torch.set_deterministic_debug_mode,

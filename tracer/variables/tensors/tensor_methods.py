@@ -140,7 +140,9 @@ def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: Va
 
 @_methods("new")
 def _new(tx: Tracer, self: TensorVariable, *sizes: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    """The legacy form of `new_empty`. Sequences other than a torch.Size are data and break the graph."""
+    """The legacy form of `new_empty`, and of `new_tensor` for a list or tuple."""
+    if len(sizes) == 1 and not kwargs and sizes[0].python_type() in (list, tuple):
+        return self.call_method(tx, "new_tensor", list(sizes), {})
     of_ints = all(is_number(size) and size.python_type() is int for size in sizes)
     if kwargs or not (of_ints or (len(sizes) == 1 and isinstance(sizes[0], SizeVariable))):
         unsupported("unsupported-method", value=self.describe(), name="new")
