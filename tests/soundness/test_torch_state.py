@@ -9,7 +9,8 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched, traced
-from tests.support import captured
+from tests.support import check
+from tests.support.comparing import Comparison
 
 X = torch.randn(3, 3)
 
@@ -284,7 +285,8 @@ def test_the_default_dtype_is_set_in_the_graph():
         torch.set_default_dtype(before)
         return made, torch.zeros(2), torch.get_default_dtype()
 
-    captured(fn, torch.ones(3))
+    Comparison().same(fn(torch.ones(3)), tracer.compile(fn, fullgraph=True)(torch.ones(3)), "result")
+    check(fn, torch.ones(3))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
