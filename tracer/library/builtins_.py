@@ -223,7 +223,7 @@ def _min_or_max(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key
         return fold(tx, function, ())  # the error, in the words of this version of Python
     best_key = best if plain else key.call(tx, [best], {})
     while (item := iterator.next(tx)) is not None:
-        if plain and _are_symbolic_ints(best, item):
+        if plain and _is_one_symbolic(best, item):
             best = best_key = symbolic.apply(tx, _SYMBOLIC_EXTREMES[op], best, item)
             continue
         item_key = item if plain else key.call(tx, [item], {})
@@ -235,11 +235,13 @@ def _min_or_max(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key
 _SYMBOLIC_EXTREMES = {">": torch.sym_max, "<": torch.sym_min}
 
 
-def _are_symbolic_ints(left: Value, right: Value) -> bool:
-    """Whether both are ints and one is symbolic: the extreme is then symbolic too, and no guard says which of them it is."""
-    if not any(isinstance(value, SymNodeVariable) for value in (left, right)):
+def _is_one_symbolic(left: Value, right: Value) -> bool:
+    """Whether both are ints and one is symbolic, or both floats and one depends on data. Then the extreme is symbolic, too, and
+    no guard says which of them it is."""
+    numbers = [value for value in (left, right) if isinstance(value, SymNodeVariable)]
+    if not numbers or not all(map(symbolic.is_number, (left, right))) or left.python_type() is not right.python_type():
         return False
-    return all(symbolic.is_number(value) and value.python_type() is int for value in (left, right))
+    return left.python_type() is int or (left.python_type() is float and any(number.depends_on_data() for number in numbers))
 
 
 # -- containers --------------------------------------------------------------------------------------------------------
