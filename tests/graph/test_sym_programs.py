@@ -108,7 +108,7 @@ def test_programs_on_sizes(program, hints) -> None:
     assert_guards_cover(world, program, [world.torch_env.wrap(size) for size in sizes], (0, 1, 2, 3, 4, 6, 7, 9, 16))
 
 
-@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
 def test_the_larger_of_a_constant_and_a_number_out_of_a_tensor_is_symbolic(backend):
     def fn(x):
         total = x.sum().item()
