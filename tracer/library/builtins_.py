@@ -239,8 +239,8 @@ _SYMBOLIC_EXTREMES = {">": torch.sym_max, "<": torch.sym_min}
 
 
 def _are_symbolic(left: Value, right: Value, kind: type) -> bool:
-    """Whether both are numbers of this kind and one is symbolic: the extreme may be symbolic, too, without a guard that says which
-    of them it is."""
+    """Whether both are numbers of this kind and one is symbolic. Then the extreme may be symbolic, too, and no guard says which of
+    them it is."""
     if not any(isinstance(value, SymNodeVariable) for value in (left, right)):
         return False
     return all(symbolic.is_number(value) and value.python_type() is kind for value in (left, right))
@@ -251,7 +251,7 @@ def _depends_on_data(number: Value) -> bool:
 
 
 def _float_extreme(tx: Tracer, op: str, best: Value, item: Value) -> Value:
-    """`item if item > best else best`. Tensors choose, because compilers sort the arguments of sym_max, which shows with a NaN."""
+    """`item if item > best else best`. Tensors choose: compilers sort the arguments of sym_max, which shows with a NaN."""
     dtype = {"dtype": tx.literal(torch.float64)}
     left, right = (tx.call_in_graph(torch.scalar_tensor, [number], dtype) for number in (item, best))
     return tx.call_in_graph(torch.where, [tx.compare(op, left, right), left, right], {}).call_method(tx, "item", [], {})

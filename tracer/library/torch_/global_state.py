@@ -49,6 +49,8 @@ _QUERIES: tuple[Any, ...] = (
     torch.backends.mps.is_built,
     torch.xpu.is_available,
     torch.accelerator.is_available,
+    torch.accelerator.current_accelerator,
+    torch.accelerator.device_count,
     torch.cuda.amp.common.amp_definitely_not_available,
 )
 _SETTERS: tuple[Any, ...] = (
@@ -189,18 +191,7 @@ _BREAKING: tuple[Any, ...] = (
     torch.save,
     torch.load,
 )
-_RANDOM_STATE: tuple[Any, ...] = (
-    torch.manual_seed,
-    torch.seed,
-    torch.initial_seed,
-    torch.get_rng_state,
-    torch.set_rng_state,
-    torch.random.fork_rng,
-    torch.cuda.manual_seed,
-    torch.cuda.manual_seed_all,
-    torch.cuda.get_rng_state,
-    torch.cuda.set_rng_state,
-)
+_RANDOM_STATE: tuple[Any, ...] = (torch.seed, torch.initial_seed, torch.cuda.get_rng_state, torch.cuda.set_rng_state)
 
 
 def _model_that_breaks(function: Any, reason: str) -> Any:
@@ -215,5 +206,5 @@ def _model_that_breaks(function: Any, reason: str) -> Any:
 
 for _function in _BREAKING:
     models.of_plain_tensors(_function)(_model_that_breaks(_function, "side-effect-call"))
-for _function in {id(f): f for f in _RANDOM_STATE}.values():
+for _function in _RANDOM_STATE:
     models.of_plain_tensors(_function)(_model_that_breaks(_function, "random-state"))
