@@ -338,6 +338,10 @@ class OutputGraph:
             unsupported("random-state", name=f"What comes before {_target_name(target)}")
         return drew or mode.failing > self._failing
 
+    def seed_after(self) -> None:
+        """To be called when the output code will set torch's random state after the graph."""
+        self.is_seeded_after = True
+
     def _refuse_to_fail(self) -> None:
         """Breaks the graph between a write to an input with a history and an operation that may fail. After a failure, inputs
         are restored and CPython runs the program up to the failing line, but a history cannot be restored from a copy."""

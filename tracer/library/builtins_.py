@@ -239,8 +239,8 @@ _SYMBOLIC_EXTREMES = {">": torch.sym_max, "<": torch.sym_min}
 
 
 def _are_symbolic(left: Value, right: Value, kind: type) -> bool:
-    """Whether both are numbers of this kind and one is symbolic. Then the extreme may be symbolic, too, and no guard says which of
-    them it is."""
+    """Whether both are numbers of this kind and one is symbolic. The extreme may be symbolic, too: no guard says which of them
+    it is."""
     if not any(isinstance(value, SymNodeVariable) for value in (left, right)):
         return False
     return all(symbolic.is_number(value) and value.python_type() is kind for value in (left, right))

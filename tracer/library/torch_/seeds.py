@@ -110,7 +110,7 @@ def _set_later(tx: Tracer, function: Any, values: tuple[Any, ...], states: tuple
         tx.output.create_node("call_function", function, (*values, *(state.graph_arg() for state in states)), {}, None)
     else:
         tx.effects.defer(DeferredCall(function, values, states))
-        tx.output.is_seeded_after = True
+        tx.output.seed_after()
 
 
 def _refuse_observed(tx: Tracer) -> None:

@@ -1,8 +1,7 @@
-"""Weak references and context variables. Their targets are read, and guarded, through them."""
+"""Weak references. Their targets are read, and guarded, through them."""
 
 from __future__ import annotations
 
-import contextvars
 import functools
 import weakref
 from collections.abc import Callable, Container, Iterable
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracer import _C
 from tracer.graph_breaks import unsupported
-from tracer.guards.identity import IdMatch, TypeMatch, WeakrefAlive
+from tracer.guards.identity import TypeMatch, WeakrefAlive
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import type_name
-from tracer.protocol.variable import RealObjectVariable, VariableTracker
-from tracer.sources.attributes import ContextVarSource, ProxyTargetSource, WeakTargetSource
+from tracer.protocol.variable import VariableTracker
+from tracer.sources.attributes import ProxyTargetSource, WeakTargetSource
 from tracer.sources.base import Source
 from tracer.variables.builders.builder import VariableBuilder, tracks
 from tracer.variables.tensors.tensor import TensorVariable
@@ -203,33 +202,6 @@ def _in_frames(tx: Tracer) -> list[Any]:
     return values
 
 
-class ContextVarVariable(RealObjectVariable):
-    """A contextvars.ContextVar; storing in it breaks the graph."""
-
-    value: contextvars.ContextVar[Any]
-    source: Source
-
-    def describe(self) -> str:
-        return f"ContextVarVariable({self.value.name})"
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name in ("get", "set", "reset"):
-            return tx.bound_builtin_method(self, name)
-        return super().get_attr(tx, name)
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        is_set = self.value in contextvars.copy_context()
-        if name != "get" or kwargs or (args and not is_set):
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        try:
-            value = self.value.get()
-        except LookupError:
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        return tx.wrap(value, ContextVarSource(self.source))
-
-
 @tracks(weakref.ReferenceType)
 def _weak_reference(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(TypeMatch(source, weakref.ReferenceType))
@@ -240,9 +212,3 @@ def _weak_reference(builder: VariableBuilder, tx: Tracer, value: Any, source: So
 def _weak_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(TypeMatch(source, type(value)))
     return builder.remember(value, WeakProxyVariable(type(value), value, source))
-
-
-@tracks(contextvars.ContextVar)
-def _context_variable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(IdMatch(source, value))
-    return builder.remember(value, ContextVarVariable(value, source))
