@@ -302,3 +302,59 @@ def test_the_default_dtype_stays_as_the_program_left_it(backend):
             torch.set_default_dtype(torch.float32)
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+PLACES = [(backend, op) for backend in ("cuda", "mkldnn") for op in ("conv", "rnn", "matmul")]
+
+
+@pytest.fixture
+def precisions():
+    """Restores the precisions that a test sets."""
+    before = [(*place, torch._C._get_fp32_precision_getter(*place)) for place in PLACES]
+    yield
+    torch.set_float32_matmul_precision("highest")
+    for each in before:
+        torch._C._set_fp32_precision_setter(*each)
+
+
+def allows_tf32(x):
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = True
+    return x @ x.T, torch.backends.cuda.matmul.allow_tf32
+
+
+def sets_the_precision(x):
+    torch.set_float32_matmul_precision("high")
+    return x @ x.T, torch.get_float32_matmul_precision()
+
+
+def sets_flags_of_cudnn(x):
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.deterministic = False
+    return x + 1, torch.backends.cudnn.benchmark
+
+
+@pytest.mark.parametrize("fn", [allows_tf32, sets_the_precision, sets_flags_of_cudnn])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_setting_is_no_effect_where_it_is_so_already(fn, backend, precisions):
+    x = torch.ones(2, 3)
+    run = tracer.compile(fn, backend=backend)
+    Comparison().same(run(x), fn(x), "result")  # sets it, by CPython if need be
+    whole = tracer.compile(fn, backend=backend, fullgraph=True)
+    Comparison().same(whole(x), fn(x), "result")
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
+    try:
+        assert run(x)[1] == fn(x)[1]
+    finally:
+        torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
+
+
+def test_the_flags_of_cudnn_are_set_for_a_block(precisions):
+    def fn(x):
+        with torch.backends.cudnn.flags(enabled=False):
+            return x + 1, torch.backends.cudnn.enabled
+
+    x = torch.ones(2, 3)
+    Comparison().same(tracer.compile(fn, fullgraph=True)(x), fn(x), "result")
+    check(fn, x)

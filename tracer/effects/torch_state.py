@@ -101,6 +101,7 @@ _READ_LATE = """
 _get_cudnn_enabled/_set_cudnn_enabled _get_cudnn_benchmark/_set_cudnn_benchmark
 _get_cudnn_deterministic/_set_cudnn_deterministic _get_mkldnn_enabled/_set_mkldnn_enabled
 _get_mkldnn_deterministic/_set_mkldnn_deterministic _get_nnpack_enabled/_set_nnpack_enabled
+_get_cudnn_depthwise_kernel/_set_cudnn_depthwise_kernel
 """
 SWITCHES: tuple[Switch, ...] = tuple(_switches())
 SETTINGS: tuple[Setting, ...] = (

@@ -184,7 +184,6 @@ _BREAKING: tuple[Any, ...] = (
     torch.set_num_threads,
     torch.set_num_interop_threads,
     torch.set_printoptions,
-    torch.set_float32_matmul_precision,
     torch.set_flush_denormal,
     torch.set_warn_always,
     torch.set_anomaly_enabled,
