@@ -146,3 +146,12 @@ def test_what_needs_more_of_the_number_than_its_value_fixes_it():
         _, root, text = compiled(torch.ones(shape))
         assert root == np.sqrt(np.prod(shape)) and text == str(np.prod(shape))
     assert len(tracer.region_of(compiled).entries()) == 2
+
+
+def test_dtypes_have_an_order():
+    def fn(x):
+        small, large = np.dtype("f4"), np.dtype("f8")
+        order = small < large, large <= np.float32, small >= np.int8, small != large, small == "float32"
+        return x + 1, order, np.float64(1.5).astype(np.int32), np.float32(2.5).astype("f8"), np.int64(3).astype(float)
+
+    captured(fn, torch.ones(2))

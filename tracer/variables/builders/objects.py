@@ -24,7 +24,7 @@ from tracer.sources.containers import ItemSource
 from tracer.sources.reading import is_heap_type
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.builders.containers import fill_dict
-from tracer.variables.classes.made_classes import ExistingPropertyVariable
+from tracer.variables.classes.made_classes import ExistingMethodVariable, ExistingPropertyVariable
 from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
@@ -45,13 +45,19 @@ def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, sourc
 
 _OPAQUE = (
     types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType,
-    staticmethod, classmethod, torch.storage.UntypedStorage,
+    torch.storage.UntypedStorage,
 )  # fmt: skip
 
 
 @tracks(*_OPAQUE)
 def _opaque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     return opaque(builder, value, source)
+
+
+@tracks(staticmethod, classmethod)
+def _static_or_class_method(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(TypeMatch(source, type(value)))
+    return builder.remember(value, ExistingMethodVariable(value, source))
 
 
 @tracks(property)

@@ -188,6 +188,8 @@ class ConstantVariable(VariableTracker):
             return formatted(tx, method, args, kwargs)
         if name == "join" and len(args) == 1 and isinstance(self.value, (str, bytes)):
             args = [_join_argument(tx, args[0])]
+        if isinstance(self.value, np.generic) and name == "astype" and len(args) == 1 and isinstance(args[0].identity(), type):
+            return fold(tx, method, args[0].identity(), **{key: plain_form(tx, value) for key, value in kwargs.items()})
         constants = [plain_form(tx, argument) for argument in args]
         return fold(tx, method, *constants, **{key: plain_form(tx, value) for key, value in kwargs.items()})
 
