@@ -222,16 +222,25 @@ class Three:
         return self.left
 
 
-def test_what_callers_hold_is_freed_after_an_exception_that_ended_in_a_traced_call() -> None:
+def _ends_an_iterator(x: torch.Tensor) -> Any:
+    return x * sum([*Three()])
+
+
+def _closes_a_generator(x: torch.Tensor) -> Any:
+    numbers = (n for n in (1, 2))
+    scaled = x * next(numbers)
+    numbers.close()
+    return scaled
+
+
+@pytest.mark.parametrize("callee", [_ends_an_iterator, _closes_a_generator])
+def test_what_callers_hold_is_freed_after_an_exception_that_ended_in_a_traced_call(callee: Any) -> None:
     log: list[Any] = []
 
     def f(x: torch.Tensor) -> Any:
         iterator = closing(3, log)  # left suspended: CPython runs this frame, and what it calls is compiled
         next(iterator)
-        return scaled(x)
-
-    def scaled(x: torch.Tensor) -> Any:
-        return x * sum([*Three()])
+        return callee(x)
 
     gc.disable()
     try:

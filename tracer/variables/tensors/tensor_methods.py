@@ -126,6 +126,16 @@ def _is_same_size(tx: Tracer, self: TensorVariable, other: VariableTracker) -> V
     return tx.compare("==", self.size(tx), other.get_attr(tx, "shape"))
 
 
+@_methods("equal")
+def _equal(tx: Tracer, self: TensorVariable, other: VariableTracker) -> VariableTracker | None:
+    """Where the sizes differ, or both are one tensor without a NaN; only data decide the rest."""
+    if not isinstance(other, TensorVariable) or (self.fake.dtype, self.fake.device) != (other.fake.dtype, other.fake.device):
+        return None
+    if not _is_same_size(tx, self, other).truth(tx):
+        return FALSE
+    return TRUE if other is self and not (self.fake.is_floating_point() or self.fake.is_complex()) else None
+
+
 @_methods("type")
 def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker | None:
     if not args and not kwargs:
