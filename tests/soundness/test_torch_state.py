@@ -350,11 +350,26 @@ def test_a_setting_is_no_effect_where_it_is_so_already(fn, backend, precisions):
         torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
 
 
+def test_a_flag_is_read_behind_its_change():
+    def fn(x):
+        before = torch.backends.cudnn.benchmark
+        torch.backends.cudnn.benchmark = not before
+        seen = torch.backends.cudnn.benchmark
+        torch.backends.cudnn.benchmark = before
+        return x + 1, before, seen, torch.backends.cudnn.benchmark
+
+    x = torch.ones(2, 3)
+    with tracer.config.patch(suppress_errors=False):
+        Comparison().same(tracer.compile(fn, fullgraph=True)(x), fn(x), "result")
+        Comparison().same(tracer.compile(fn, backend="aot_eager")(x), fn(x), "result")
+
+
 def test_the_flags_of_cudnn_are_set_for_a_block(precisions):
     def fn(x):
         with torch.backends.cudnn.flags(enabled=False):
             return x + 1, torch.backends.cudnn.enabled
 
     x = torch.ones(2, 3)
-    Comparison().same(tracer.compile(fn, fullgraph=True)(x), fn(x), "result")
+    with tracer.config.patch(suppress_errors=False):
+        Comparison().same(tracer.compile(fn, fullgraph=True)(x), fn(x), "result")
     check(fn, x)

@@ -80,7 +80,11 @@ class PythonModuleVariable(RealObjectVariable):
         return kind is types.ModuleType or lookup(kind, "__getattribute__")[0] is types.ModuleType
 
     def _attribute_of_namespace(self, tx: Tracer, name: str) -> VariableTracker:
-        """An attribute of one of torch's modules that look operators up on demand, such as `torch.ops.aten`."""
+        """An attribute of one of torch's modules that look operators up on demand, such as `torch.ops.aten`, or ask torch for a
+        flag, such as `torch.backends.cudnn.enabled`. The flag of now need not be that at the entry, which a guard reads."""
+        owner, static = lookup(type(self.value), name)
+        if tx.trace.torch_state.changed and isinstance(lookup(type(static), "__get__")[1], types.FunctionType):
+            return tx.class_attr(owner, name, self).call_method(tx, "__get__", [self, tx.class_variable(type(self.value))], {})
         value = getattr(self.value, name, _MISSING)
         if value is _MISSING:
             tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")

@@ -20,7 +20,7 @@ from tracer.variables.containers.ranges import as_int
 from tracer.variables.slots import SLOTS
 from tracer.variables.tensors.backward import backward, retain_gradient
 from tracer.variables.tensors.tensor_copies import deep_copy
-from tracer.variables.values.constant import FALSE, NONE, ConstantVariable, fold
+from tracer.variables.values.constant import FALSE, NONE, TRUE, ConstantVariable, fold
 from tracer.variables.values.symbolic import apply, is_number
 
 if TYPE_CHECKING:
@@ -129,9 +129,10 @@ def _is_same_size(tx: Tracer, self: TensorVariable, other: VariableTracker) -> V
 @_methods("equal")
 def _equal(tx: Tracer, self: TensorVariable, other: VariableTracker) -> VariableTracker | None:
     """Where the sizes differ, or both are one tensor without a NaN; only data decide the rest."""
-    if not isinstance(other, TensorVariable) or (self.fake.dtype, self.fake.device) != (other.fake.dtype, other.fake.device):
+    theirs = getattr(other, "fake", None)
+    if not isinstance(theirs, torch.Tensor) or (self.fake.dtype, self.fake.device) != (theirs.dtype, theirs.device):
         return None
-    if not _is_same_size(tx, self, other).truth(tx):
+    if not tx.binary_truth("==", self.size(tx), other.get_attr(tx, "shape")):
         return FALSE
     return TRUE if other is self and not (self.fake.is_floating_point() or self.fake.is_complex()) else None
 
