@@ -27,7 +27,7 @@ from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable, read_only_array, scalar, shared_array
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
-from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result
+from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, plain_index
 from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.values.constant import ConstantVariable, fold
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
 
 _COMPUTED = frozenset(("T", "real", "imag"))  # attributes whose value is an array
-# Methods that break the graph: they read the data, change the array itself, or have no counterpart in torch.
+# They break the graph: they read the data, change the array itself, or have no counterpart in torch.
 _REFUSED = frozenset(
-    "item tolist tobytes dump dumps tofile setflags resize getfield setfield byteswap newbyteorder to_device".split()
+    """item tolist tobytes dump dumps tofile setflags resize getfield setfield byteswap newbyteorder to_device is_integer hex
+    as_integer_ratio bit_count""".split()
 )
 
 
@@ -158,10 +159,10 @@ class NdarrayVariable(VariableTracker):
         return self.tensor.dimension(tx, 0)
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
-        return apply(tx, array_operation("operator", "getitem"), [self, key], {})
+        return apply(tx, array_operation("operator", "getitem"), [self, plain_index(tx, key)], {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        apply(tx, array_operation("operator", "setitem"), [self, key, value], {})
+        apply(tx, array_operation("operator", "setitem"), [self, plain_index(tx, key), value], {})
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         unsupported("data-dependent-branch", value=self.describe())

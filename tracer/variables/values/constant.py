@@ -170,6 +170,8 @@ class ConstantVariable(VariableTracker):
             return tx.literal(attribute)
         if callable(attribute):
             return ConstantMethodVariable(self, name)
+        if isinstance(value, np.generic) and isinstance(attribute, (np.generic, tuple)):  # `real`, `shape`
+            return tx.literal(attribute)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 
     def call_method(
