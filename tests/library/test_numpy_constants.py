@@ -173,6 +173,7 @@ def test_an_array_is_indexed_with_integers_of_numpy():
             a[i],
             a[i:],
             a[np.prod(a.shape) // 12],
+            (a.reshape(start + 1, -1), a.repeat(start + 1, 0), a.swapaxes(start - 1, start), a[[start, start + 1]]),
         )
 
     a = np.arange(12.0).reshape(4, 3)

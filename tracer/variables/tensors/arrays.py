@@ -27,8 +27,8 @@ from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable, read_only_array, scalar, shared_array
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
-from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, plain_index
-from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable
+from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result
+from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.values.constant import ConstantVariable, fold
 from tracer.variables.values.symbolic import SymNodeVariable
@@ -122,7 +122,7 @@ class NdarrayVariable(VariableTracker):
         if name in _REFUSED:
             unsupported("data-dependent-method", value=self.describe(), name=name)
         operation = array_operation("operator" if name in _DUNDERS else "method", _DUNDERS.get(name, name))
-        return apply(tx, operation, [self, *args], kwargs)
+        return apply(tx, operation, [self, *plain_arguments(tx, name, args)], kwargs)
 
     # -- operators -----------------------------------------------------------------------------------------------
 

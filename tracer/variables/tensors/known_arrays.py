@@ -14,9 +14,7 @@ from tracer.graph.operations.array_operations import ArrayOperation
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.containers.ranges import RangeVariable, SliceVariable
-from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable
 from tracer.variables.tensors.tensor import TensorVariable
-from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -38,37 +36,6 @@ _UNKNOWN = object()
 def is_number_class(kind: type) -> bool:
     """Whether NumPy takes a class as a dtype."""
     return kind in PYTHON_NUMBERS or issubclass(kind, np.generic) and kind not in _ABSTRACT
-
-
-def plain_index(tx: Tracer, key: VariableTracker) -> VariableTracker:
-    """A subscript of an array, with Python's ints for integers of NumPy: those that are known, and arguments, whose value a guard
-    fixes."""
-    if isinstance(key, (TupleVariable, SliceVariable)) and type(key) in (TupleVariable, SliceVariable):
-        parts = list(key.parts) if isinstance(key, SliceVariable) else key.items(tx)
-        plain = [plain_index(tx, part) for part in parts]
-        same = all(new is old for new, old in zip(plain, parts))
-        return (
-            key
-            if same
-            else SliceVariable(plain[0], plain[1], plain[2])
-            if isinstance(key, SliceVariable)
-            else TupleVariable(plain)
-        )
-    number: Any = key
-    if not issubclass(_class_of(key), np.integer):
-        return key
-    if isinstance(key, NumpyNumberVariable):
-        number = key.fixed(tx)
-    elif not key.is_constant():
-        known = number.known(tx)
-        number = ConstantVariable(known) if known is not None else key if key.source is None else number.as_number(tx)
-    return ConstantVariable(int(number.constant())) if number.is_constant() else key
-
-
-def _class_of(value: VariableTracker) -> type:
-    """The class of a number; object for what is none."""
-    is_number = value.is_constant() or isinstance(value, NumpyNumberVariable) or getattr(value, "is_scalar", False)
-    return value.python_type() if is_number else object
 
 
 def known_result(
