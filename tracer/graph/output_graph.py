@@ -111,7 +111,7 @@ class OutputGraph:
         self._failing = 0  # how many operators so far may fail
         self.operations = 0  # how many nodes so far do more than compute with sizes or take a result apart
         self._draws = 0  # how many operators so far have drawn random numbers
-        self.is_seeded_after = False  # whether the output code sets torch's random state after the graph: no draw may follow
+        self.seeded_at: int | None = None  # the step that sets torch's random state after the graph: no draw may follow
         self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
         self.modules_of_wrappers: set[str] = set()  # modules of classes whose `__torch_dispatch__` was traced
         self.traces_wrapper = False  # while a `__torch_dispatch__` is traced
@@ -334,13 +334,14 @@ class OutputGraph:
         """Whether an operator that ran on fakes since the last node was made drew random numbers, or may fail in the graph."""
         mode = self.world.fake_mode
         drew, self._draws = mode.draws > self._draws, mode.draws
-        if self.is_seeded_after and (drew or runs_other_code(target)):
-            unsupported("random-state", name=f"What comes before {_target_name(target)}")
+        if self.seeded_at is not None and (drew or runs_other_code(target)):
+            unsupported("random-state", name=f"What comes before {_target_name(target)}", break_step=self.seeded_at)
         return drew or mode.failing > self._failing
 
     def seed_after(self) -> None:
         """To be called when the output code will set torch's random state after the graph."""
-        self.is_seeded_after = True
+        if self.seeded_at is None:
+            self.seeded_at = self.recorder.break_step()
 
     def _refuse_to_fail(self) -> None:
         """Breaks the graph between a write to an input with a history and an operation that may fail. After a failure, inputs

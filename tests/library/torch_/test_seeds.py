@@ -139,3 +139,14 @@ def test_what_the_program_draws_by_an_operator_of_its_own_stays_behind_the_seed(
 
     for backend in ("eager", "aot_eager"):
         _compare(fn, tracer.compile(fn, backend=backend))
+
+
+def test_what_draws_behind_a_seed_is_in_the_next_graph():
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append([node for node in graph.graph.nodes if node.target is torch.rand])
+        return graph.forward
+
+    _compare(seeded_between, tracer.compile(seeded_between, backend=backend))
+    assert list(map(len, graphs)) == [1, 1]

@@ -101,7 +101,7 @@ def _is_state(state: Value) -> bool:
 
 
 def _is_before_draws(tx: Tracer) -> bool:
-    return not tx.output.draws_random_numbers and not tx.output.is_seeded_after
+    return not tx.output.draws_random_numbers and tx.output.seeded_at is None
 
 
 def _set_later(tx: Tracer, function: Any, values: tuple[Any, ...], states: tuple[Value, ...]) -> None:
