@@ -51,6 +51,21 @@ instance_dict(PyObject *Py_UNUSED(module), PyObject *object)
 }
 
 static PyObject *
+proxy_target(PyObject *Py_UNUSED(module), PyObject *proxy)
+{
+    if (!PyWeakref_CheckProxy(proxy)) {
+        PyErr_SetString(PyExc_TypeError, "expected a weak proxy");
+        return NULL;
+    }
+    PyObject *target = weakref_target(proxy);
+    if (target == Py_None) {
+        PyErr_SetString(PyExc_ReferenceError, "weakly-referenced object no longer exists");
+        return NULL;
+    }
+    return Py_NewRef(target);
+}
+
+static PyObject *
 type_id(PyObject *Py_UNUSED(module), PyObject *object)
 {
     return PyLong_FromVoidPtr(Py_TYPE(object));
@@ -169,6 +184,8 @@ PyMethodDef guard_check_methods[] = {
     {"raw_attr", (PyCFunction)(void (*)(void))raw_attr, METH_FASTCALL,
      "raw_attr(obj, name): a slot's value or the instance dict's entry; AttributeError if there is none"},
     {"instance_dict", instance_dict, METH_O, "instance_dict(obj) -> its own dict, or None"},
+    {"proxy_target", proxy_target, METH_O,
+     "proxy_target(proxy) -> what a weak proxy stands for; ReferenceError if it is gone"},
     {"type_id", type_id, METH_O, "type_id(obj) -> id(type(obj))"},
     {"dict_version", dict_version, METH_O, "dict_version(d) -> a number that changes whenever d does"},
     {"has_plain_key", (PyCFunction)(void (*)(void))has_plain_key, METH_FASTCALL,

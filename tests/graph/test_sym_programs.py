@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 import operator
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tracer
 from shapes.printing import NAMESPACE
 from tests.shapes.algebra_programs import examples, trees
 from tracer.graph.fakes.fake_tensors import FakeWorld
@@ -104,3 +106,17 @@ def test_programs_on_sizes(program, hints) -> None:
     world = FakeWorld(duck_shape=False)
     sizes = [world.env.create_size(hint, LocalSource(f"n{i}")) for i, hint in enumerate(hints)]
     assert_guards_cover(world, program, [world.torch_env.wrap(size) for size in sizes], (0, 1, 2, 3, 4, 6, 7, 9, 16))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+def test_the_larger_of_a_constant_and_a_number_out_of_a_tensor_is_symbolic(backend):
+    def fn(x):
+        total = x.sum().item()
+        return x * max(0.001, total / 10.0), min(total, 2.5), max([total, 1.0])
+
+    with tracer.config.patch(capture_scalar_outputs=True):
+        run = tracer.compile(fn, backend=backend, fullgraph=True)
+        for scale in (1.0, -1.0, float("nan"), 0.0):
+            x = torch.arange(4.0) * scale
+            torch.testing.assert_close(run(x), fn(x), equal_nan=True)
+    assert len(tracer.region_of(run).entries()) == 1

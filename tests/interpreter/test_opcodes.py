@@ -7,6 +7,7 @@ import opcode
 import pytest
 import torch
 
+import tracer
 from tests.interpreter.opcode_programs import PROGRAMS
 from tests.support import captured
 from tracer import logs
@@ -57,3 +58,20 @@ def test_an_opcode_of_frames_that_are_not_traced_breaks_the_graph(name):
     inst = next(iter(decoded((lambda: None).__code__).instructions))
     with pytest.raises(Unsupported, match="opcode"):
         handler(None, inst)
+
+
+def _pair():
+    return (1, 2)
+
+
+def test_a_constant_tuple_is_one_object_each_time_that_it_is_loaded():
+    def fn(x):
+        pairs = [(1, 2), (1, 2), _pair(), _pair()]
+        y = x + 1
+        tracer.graph_break()
+        return y * 2, pairs, pairs[0] is pairs[1], pairs[2] is pairs[3]
+
+    traced = tracer.compile(fn)
+    for run in (fn, traced, traced):
+        _, pairs, *same = run(torch.ones(2))
+        assert same == [True, True] and pairs[0] is pairs[1] and pairs[2] is pairs[3]

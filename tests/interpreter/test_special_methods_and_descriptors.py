@@ -444,3 +444,37 @@ def test_reflected_method_that_is_only_inherited_is_not_asked_first():
         return x + 1, Base() - Inheriting(), Inheriting() - Base(), Base() - Overriding()
 
     captured(fn, torch.ones(2))
+
+
+class WithMethods:
+    @classmethod
+    def named(cls, x):
+        return x + 1, cls.__name__
+
+    @staticmethod
+    def plain(x):
+        return x + 2
+
+
+class Derived(WithMethods):
+    pass
+
+
+def test_class_methods_and_static_methods_are_read_by_hand():
+    def fn(x):
+        named, plain = vars(WithMethods)["named"], WithMethods.__dict__["plain"]
+        bound = named.__get__(None, Derived), named.__get__(Derived()), plain.__get__(None, Derived)
+        return [method(x) for method in bound], named.__func__(Derived, x), plain(x), plain.__wrapped__(x)
+
+    captured(fn, torch.ones(2))
+
+
+def test_new_and_init_of_builtin_classes_are_called_by_name():
+    def fn(x):
+        items, table, members = list.__new__(list, (9,)), dict.__new__(dict), set.__new__(set, [1])
+        list.__init__(items, (1, 2))
+        dict.__init__(table, a=x)
+        values = tuple.__new__(tuple, [1, 2]), int.__new__(int, "4"), str.__new__(str, 5), float.__new__(float, 2)
+        return x * len(items), items, table, members, values, frozenset.__new__(frozenset, [1]), type(object.__new__(object))
+
+    captured(fn, torch.ones(2))

@@ -8,6 +8,7 @@ import torch
 
 import tracer
 from tests.support import captured, check
+from tests.support.comparing import Comparison
 
 X = torch.arange(24.0).reshape(4, 6)
 
@@ -146,3 +147,53 @@ def test_what_needs_more_of_the_number_than_its_value_fixes_it():
         _, root, text = compiled(torch.ones(shape))
         assert root == np.sqrt(np.prod(shape)) and text == str(np.prod(shape))
     assert len(tracer.region_of(compiled).entries()) == 2
+
+
+def test_dtypes_have_an_order():
+    def fn(x):
+        small, large = np.dtype("f4"), np.dtype("f8")
+        order = small < large, large <= np.float32, small >= np.int8, small != large, small == "float32"
+        return x + 1, order, np.float64(1.5).astype(np.int32), np.float32(2.5).astype("f8"), np.int64(3).astype(float)
+
+    captured(fn, torch.ones(2))
+
+
+def test_an_array_is_indexed_with_integers_of_numpy():
+    def fn(a, i):
+        made, start = a.copy(), np.int64(1)
+        made[start] = 7.0
+        made[np.int64(0), start + 1] = 9.0
+        last = np.argmax(np.array([1, 3, 2]))
+        return (
+            made,
+            a[start - 1],
+            a[start : np.int64(3)],
+            a[last],
+            a[:, np.array([1, 3, 2]).sum() - 5],
+            a[i],
+            a[i:],
+            a[np.prod(a.shape) // 12],
+            (a.reshape(start + 1, -1), a.repeat(start + 1, 0), a.swapaxes(start - 1, start), a[[start, start + 1]]),
+        )
+
+    a = np.arange(12.0).reshape(4, 3)
+    captured(fn, a, np.int64(2))
+    run = tracer.compile(fn, fullgraph=True)
+    for index in (np.int64(1), np.int64(2)):
+        Comparison().same(run(a, index), fn(a, index), "result")
+
+
+def test_what_a_number_of_numpy_is_itself():
+    def fn(x):
+        number = np.float32(2.5)
+        return x + 1, number.real, number.imag, number.shape, number.size, number.is_integer(), np.float64(3).is_integer()
+
+    captured(fn, torch.ones(2))
+
+
+@pytest.mark.parametrize("value", [3.0, 2.5])
+def test_whether_a_number_that_varies_is_an_integer_is_left_to_numpy(value):
+    def fn(number):
+        return number.is_integer(), number + 1
+
+    check(fn, np.float64(value))

@@ -56,3 +56,11 @@ def test_a_list_in_itself_is_left_to_cpython() -> None:
         return x + 1, pickle.dumps(items)
 
     check(program, torch.randn(3))
+
+
+def test_a_container_that_is_held_twice_is_written_once() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, bytes]:
+        shared = {"sizes": [1]}
+        return x + 1, pickle.dumps([(1, 2), (1, 2), shared, shared, [3], [3]])
+
+    check(program, torch.randn(3), graphs=1)

@@ -182,3 +182,120 @@ def test_what_is_dropped_by_an_object_that_the_trace_changes() -> None:
             return (X, held, weakref.ref(held[0] if isinstance(held, list) else held.value)), {}
 
         assert check_made(program, make).breaks
+
+
+class Owner:
+    """What objects like to know by a weak proxy: it holds them, and they read their settings from it."""
+
+    def __init__(self) -> None:
+        self.epoch, self.items = 2, [1, 2]
+
+    @property
+    def next_epoch(self) -> int:
+        return self.epoch + 1
+
+    def scaled(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.epoch
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> int:
+        return self.items[index]
+
+    def __contains__(self, item: int) -> bool:
+        return item in self.items
+
+    def __add__(self, other: object) -> str:
+        return type(other).__name__
+
+    def __radd__(self, other: object) -> str:
+        return type(other).__name__
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.epoch
+
+    def __str__(self) -> str:
+        return "the owner"
+
+
+OWNER = Owner()
+CALLED, PROXY = weakref.proxy(OWNER), weakref.proxy(PLAIN)
+
+
+def reads_and_writes_through_a_proxy(x: torch.Tensor) -> Any:
+    CALLED.epoch = 3
+    x = CALLED.scaled(x) + CALLED.next_epoch
+    CALLED.epoch -= 1
+    CALLED.extra = x
+    extra = CALLED.extra
+    del CALLED.extra
+    return x, extra, CALLED(x), OWNER.epoch
+
+
+def operators_of_a_proxy(x: torch.Tensor) -> Any:
+    texts = str(CALLED), CALLED + 1, 1 + CALLED, CALLED + CALLED
+    return x + 1, texts, len(CALLED), CALLED[0], list(CALLED), 2 in CALLED, bool(CALLED), CALLED == CALLED
+
+
+def classes_of_a_proxy(x: torch.Tensor) -> Any:
+    seen = [isinstance(CALLED, each) for each in (Owner, object, int, weakref.CallableProxyType, torch.nn.Module)]
+    return x + 1, seen, type(CALLED) is weakref.CallableProxyType, type(PROXY) is weakref.ProxyType, CALLED.__class__
+
+
+def errors_of_a_proxy(x: torch.Tensor) -> Any:
+    seen = []
+    for call in (lambda: hash(CALLED), lambda: PROXY(x), lambda: PROXY.missing, lambda: weakref.proxy(1)):
+        try:
+            call()
+        except (TypeError, AttributeError) as error:
+            seen.append(str(error))
+    return x + 1, seen
+
+
+def proxies_that_are_made(x: torch.Tensor) -> Any:
+    owner = Owner()
+    owner.me = weakref.proxy(owner)  # type: ignore[attr-defined]
+    proxy = weakref.proxy(OWNER)
+    return proxy(x), owner, owner.me.next_epoch, weakref.proxy(owner) is owner.me, weakref.ref(owner)() is owner  # type: ignore[attr-defined]
+
+
+PROXIES = (reads_and_writes_through_a_proxy, operators_of_a_proxy, classes_of_a_proxy, errors_of_a_proxy, proxies_that_are_made)
+
+
+@pytest.mark.parametrize("f", PROXIES)
+def test_a_weak_proxy_stands_for_its_target(f: Any) -> None:
+    captured(f, X)
+
+
+def test_a_proxy_is_guarded_through_and_raises_when_its_target_is_gone() -> None:
+    owner = Owner()
+    holder = types.SimpleNamespace(owner=weakref.proxy(owner))
+    g = tracer.compile(lambda x: x * holder.owner.epoch)
+    assert torch.equal(g(X), 2 * X)
+    owner.epoch = 5
+    assert torch.equal(g(X), 5 * X)
+    del owner
+    with pytest.raises(ReferenceError, match="weakly-referenced object no longer exists"):
+        g(X)
+
+
+def test_a_reference_is_followed_behind_a_store_that_releases_nothing() -> None:
+    def f(x: torch.Tensor, counter: Any) -> Any:
+        counter.calls = 1
+        return x + CALLED.epoch, counter.calls
+
+    captured(f, X, types.SimpleNamespace(calls=0))
+
+
+def test_a_reference_is_not_followed_behind_a_store_that_may_release_its_target() -> None:
+    holder = types.SimpleNamespace(owner=Owner())
+    seen = weakref.proxy(holder.owner)
+
+    def f(x: torch.Tensor) -> Any:
+        holder.owner = None
+        return x + seen.epoch
+
+    g = tracer.compile(f)
+    with pytest.raises(ReferenceError):
+        g(X)

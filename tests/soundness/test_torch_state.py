@@ -7,7 +7,10 @@ import contextlib
 import pytest
 import torch
 
+import tracer
 from tests.soundness.watching import Watched, traced
+from tests.support import check
+from tests.support.comparing import Comparison
 
 X = torch.randn(3, 3)
 
@@ -272,3 +275,101 @@ def test_saved_tensor_hooks_and_anomaly_mode():
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t), torch.autograd.set_detect_anomaly(False):
             run(X, w).backward()
     assert packed[0] == packed[1] == packed[2] > 0
+
+
+def test_the_default_dtype_is_set_in_the_graph():
+    def fn(x):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        made = torch.zeros(2), torch.arange(3) / 2, torch.tensor(1.5), x * 1.5
+        torch.set_default_dtype(before)
+        return made, torch.zeros(2), torch.get_default_dtype()
+
+    Comparison().same(fn(torch.ones(3)), tracer.compile(fn, fullgraph=True)(torch.ones(3)), "result")
+    check(fn, torch.ones(3))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_the_default_dtype_stays_as_the_program_left_it(backend):
+    def fn(x):
+        torch.set_default_dtype(torch.float64)
+        return torch.arange(3) / 2 + x
+
+    run = tracer.compile(fn, backend=backend)
+    try:
+        for _ in range(2):
+            assert run(torch.ones(3)).dtype is torch.float64 is torch.get_default_dtype()
+            torch.set_default_dtype(torch.float32)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+PLACES = [(backend, op) for backend in ("cuda", "mkldnn") for op in ("conv", "rnn", "matmul")]
+
+
+@pytest.fixture
+def precisions():
+    """Restores the precisions that a test sets."""
+    before = [(*place, torch._C._get_fp32_precision_getter(*place)) for place in PLACES]
+    yield
+    torch.set_float32_matmul_precision("highest")
+    for each in before:
+        torch._C._set_fp32_precision_setter(*each)
+
+
+def allows_tf32(x):
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = True
+    return x @ x.T, torch.backends.cuda.matmul.allow_tf32
+
+
+def sets_the_precision(x):
+    torch.set_float32_matmul_precision("high")
+    return x @ x.T, torch.get_float32_matmul_precision()
+
+
+def sets_flags_of_cudnn(x):
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.deterministic = False
+    return x + 1, torch.backends.cudnn.benchmark
+
+
+@pytest.mark.parametrize("fn", [allows_tf32, sets_the_precision, sets_flags_of_cudnn])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_setting_is_no_effect_where_it_is_so_already(fn, backend, precisions):
+    x = torch.ones(2, 3)
+    run = tracer.compile(fn, backend=backend)
+    Comparison().same(run(x), fn(x), "result")  # sets it, by CPython if need be
+    whole = tracer.compile(fn, backend=backend, fullgraph=True)
+    Comparison().same(whole(x), fn(x), "result")
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
+    try:
+        assert run(x)[1] == fn(x)[1]
+    finally:
+        torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
+
+
+def test_a_flag_is_read_behind_its_change():
+    def fn(x):
+        before = torch.backends.cudnn.benchmark
+        torch.backends.cudnn.benchmark = not before
+        seen = torch.backends.cudnn.benchmark
+        torch.backends.cudnn.benchmark = before
+        return x + 1, before, seen, torch.backends.cudnn.benchmark
+
+    x = torch.ones(2, 3)
+    with tracer.config.patch(suppress_errors=False):
+        Comparison().same(tracer.compile(fn, fullgraph=True)(x), fn(x), "result")
+        Comparison().same(tracer.compile(fn, backend="aot_eager")(x), fn(x), "result")
+
+
+def test_the_flags_of_cudnn_are_set_for_a_block(precisions):
+    def fn(x):
+        with torch.backends.cudnn.flags(enabled=False):
+            return x + 1, torch.backends.cudnn.enabled
+
+    x = torch.ones(2, 3)
+    with tracer.config.patch(suppress_errors=False):
+        Comparison().same(tracer.compile(fn, fullgraph=True)(x), fn(x), "result")
+    check(fn, x)

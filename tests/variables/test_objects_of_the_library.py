@@ -18,6 +18,7 @@ import zlib
 import pytest
 import torch
 
+import tracer
 from tests.soundness.watching import noticed
 from tests.support import breaks, captured, check, check_made
 
@@ -350,14 +351,64 @@ def test_context_variables_are_read_and_guarded():
     context.run(noticed, fn, (X,), lambda: SETTING.set(7))
 
 
-def test_context_variables_set_in_the_trace_break():
+def test_context_variables_are_set_in_the_trace():
     def fn(x):
         token = SETTING.set(5)
         y = x * SETTING.get()
+        inner = SETTING.set(7)
+        z = y * SETTING.get()
+        SETTING.reset(inner)
+        z = z + SETTING.get()
+        SETTING.reset(token)
+        return z * SETTING.get(), token.var is SETTING, SETTING.name
+
+    captured(fn, X)
+    assert SETTING.get() == 2
+
+
+def test_a_context_variable_stays_set():
+    def fn(x):
+        SETTING.set([x + 1, 3])
+        return x * 2
+
+    def run():
+        traced = tracer.compile(fn, fullgraph=True)
+        for _ in range(2):
+            traced(X)
+            assert torch.equal(SETTING.get()[0], X + 1) and SETTING.get()[1] == 3
+
+    contextvars.copy_context().run(run)
+    assert SETTING.get() == 2
+
+
+def test_the_default_of_a_context_variable_depends_on_whether_it_is_set():
+    bare = contextvars.ContextVar("bare")
+
+    def fn(x):
+        try:
+            found = bare.get()
+        except LookupError as error:
+            found = 4 if error.args[0] is bare else 0
+        return x * found, bare.get(9), SETTING.get(9)
+
+    def change():
+        bare.set(3), SETTING.set(2)
+
+    captured(fn, X)
+    contextvars.copy_context().run(noticed, fn, (X,), change)
+
+
+def test_a_context_variable_is_set_before_a_break_and_reset_behind_it():
+    def fn(x):
+        token = SETTING.set(5)
+        y = x * SETTING.get()
+        tracer.graph_break()
+        y = y + SETTING.get()
         SETTING.reset(token)
         return y * SETTING.get()
 
     check_made(fn, lambda: ((X,), {}))
+    assert SETTING.get() == 2
 
 
 class Pretender(int):

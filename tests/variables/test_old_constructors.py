@@ -15,8 +15,15 @@ def test_new_with_sizes_makes_an_empty_tensor_of_the_same_kind():
     captured(fn, torch.ones(2, dtype=torch.float64), torch.ones(3))
 
 
-def test_new_with_data_is_left_to_torch():
-    breaks(lambda x: x.new([1, 2]) + x, torch.ones(2))
+def test_new_with_data_makes_a_tensor_of_the_same_kind():
+    def fn(x, y):
+        return x.new([1, 2]) + x, x.new((y.shape[0], 3)), y.new([[1], [2]]), y.new([])
+
+    captured(fn, torch.ones(2, dtype=torch.float64), torch.ones(3, dtype=torch.int32))
+
+
+def test_new_with_a_tensor_is_left_to_torch():
+    breaks(lambda x: x.new(x) + x, torch.ones(2))
 
 
 def test_the_old_names_of_types_are_dtypes():

@@ -9,7 +9,7 @@ import types
 import pytest
 import torch
 
-from tests.support import captured, captured_made, check, check_made
+from tests.support import captured, captured_made, check
 from tests.support.graphs import Graphs
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
@@ -77,8 +77,7 @@ def test_a_module_class_of_the_program(module):
     def fn(x):
         return x * module.late
 
-    checked = check_made(fn, lambda: ((X,), {}), reset=lambda: vars(module).pop("late", None))
-    assert checked.break_ids == ["unsupported-attribute"]
+    captured_made(fn, lambda: ((X,), {}), reset=lambda: vars(module).pop("late", None))
     captured(fn, X)  # it is there now
 
 
@@ -173,3 +172,40 @@ def test_dict_of_a_module_cannot_be_replaced():
             return x, str(error)
 
     check(fn, torch.ones(2))
+
+
+class Lazy(types.ModuleType):
+    """Reads what it lacks from a table, and keeps it."""
+
+    @property
+    def doubled(self):
+        return 2 * self.base
+
+    def scaled(self, x):
+        return x * self.base
+
+    def __getattr__(self, name):
+        if name not in ("two", "three"):
+            raise AttributeError(f"nothing like {name}")
+        value = {"two": 2, "three": 3}[name]
+        setattr(self, name, value)
+        return value
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_a_class_of_modules_computes_attributes(registered, monkeypatch):
+    module = Lazy("lazy_module_of_a_test")
+    module.base = 3
+    if registered:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def program(x):
+        return x * module.two, module.two, module.doubled, hasattr(module, "four"), module.scaled(x), module.three
+
+    def forget():
+        for name in ("two", "three"):
+            vars(module).pop(name, None)
+
+    captured_made(program, lambda: ((X,), {}), reset=forget)
+    assert module.two == 2 and "two" in vars(module)
+    captured(program, X)

@@ -115,3 +115,58 @@ def test_an_item_is_removed_from_the_dict_of_a_thread_local():
 
     check(program, X)
     assert not hasattr(state, "depth")
+
+
+class OfEachThread(threading.local):
+    depth = 0
+
+    def __init__(self, scale=2.0):
+        self.scale = scale
+
+    @property
+    def doubled(self):
+        return self.scale * 2
+
+    def scaled(self, x):
+        return x * self.scale
+
+
+class Answering(threading.local):
+    def __getattr__(self, name):
+        return f"no {name}"
+
+
+@pytest.mark.parametrize("state", [OfEachThread(5.0), Answering()], ids=["with methods", "with __getattr__"])
+def test_an_object_of_a_class_of_thread_locals_is_read_like_any_other(state):
+    def program(x):
+        missing = (
+            hasattr(state, "missing"),
+            getattr(state, "absent", None),
+            sorted(state.__dict__),
+            isinstance(state, threading.local),
+        )
+        return (state.scaled(x) if type(state) is OfEachThread else x + 1), missing, state.doubled, state.depth
+
+    captured(program, X)
+
+
+def test_each_thread_initialises_and_changes_an_object_of_its_own():
+    state = OfEachThread(3.0)
+
+    def program(x):
+        state.depth += 1
+        return state.scaled(x) + state.depth
+
+    run = optimize("eager", fullgraph=True)(program)
+
+    def calls(seen):
+        seen.append(run(X).tolist())
+        state.scale = 4.0
+        seen.append(run(X).tolist())
+        seen.append(dict(vars(state)))
+
+    here, elsewhere = [], []
+    calls(here)
+    thread = threading.Thread(target=calls, args=(elsewhere,))
+    thread.start(), thread.join()
+    assert here == elsewhere == [(X * 3 + 1).tolist(), (X * 4 + 2).tolist(), {"scale": 4.0, "depth": 2}]

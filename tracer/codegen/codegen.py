@@ -10,6 +10,7 @@ import builtins
 import collections
 import enum
 import functools
+import threading
 import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -354,7 +355,8 @@ class Codegen:
         loads: list[Load] = [lambda: self.load(value), lambda: self.asm.load_const(name)]
         if item is not None:
             loads.append(lambda: self.load(item))
-        base: Any = type if isinstance(value, ClassVariable) else object
+        bases: tuple[Any, ...] = (type, threading.local, object)
+        base = next(base for base in bases if issubclass(value.python_type(), base))
         self.call_object(base.__delattr__ if item is None else base.__setattr__, *loads)
         self.asm.pop()
 

@@ -10,6 +10,7 @@ from tracer.effects.log import Deleted, Effects
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.builders.context_variables import ContextVarVariable
 from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
@@ -21,6 +22,9 @@ from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import ValueCodegen
+
+
+_REPLAYED = (ListVariable, DictVariable, SetVariable, DequeVariable, CellVariable, ContextVarVariable)
 
 
 def replay(cg: ValueCodegen, effects: Effects) -> None:
@@ -47,7 +51,7 @@ def replay(cg: ValueCodegen, effects: Effects) -> None:
         if isinstance(target, (StreamVariable, EnumerateStream)):  # before the containers change that they iterate over
             target.replay(cg)
     for target in iterated.ordered(effects):
-        if isinstance(target, (ListVariable, DictVariable, SetVariable, DequeVariable, CellVariable)):
+        if isinstance(target, _REPLAYED):
             target.replay(cg)
         if effects.attributes(target):
             cg.store_attributes(target)

@@ -7,6 +7,7 @@ break that was not needed is harmless.
 from __future__ import annotations
 
 import gc
+import threading
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +18,7 @@ from tracer.guards.lifetimes import MOST, has_callback, is_finalised, may_run_co
 from tracer.guards.references import is_class
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.reading import type_dict
+from tracer.sources.reading import is_a, type_dict
 
 
 def has_finalizer(value: VariableTracker) -> bool:
@@ -48,19 +49,24 @@ def check_release(values: Iterable[VariableTracker | Unwrapped], what: str) -> N
         unsupported("abandoned-generator", value=what)
 
 
-def check_attribute_release(target: VariableTracker, name: str) -> None:
-    """As `check_release`, for the value of an attribute that existed before the frame ran."""
+def held_before(target: VariableTracker, name: str) -> Any:
+    """The value that an attribute had before the frame ran; None if there was none."""
     owner = getattr(target, "value", None)
     if target.source is None or owner is None:
-        return
+        return None
     if is_class(owner):  # isinstance may ask the object for its __class__
-        check_object_release(type_dict(owner).get(name), f"the attribute {name!r}")
-    else:
-        try:
-            held = _C.raw_attr(owner, name)
-        except AttributeError:
-            return
-        check_object_release(held, f"the attribute {name!r}")
+        return type_dict(owner).get(name)
+    if is_a(owner, threading.local):
+        return owner.__dict__.get(name)
+    try:
+        return _C.raw_attr(owner, name)
+    except AttributeError:
+        return None
+
+
+def check_attribute_release(target: VariableTracker, name: str) -> None:
+    """As `check_release`, for the value of an attribute that existed before the frame ran."""
+    check_object_release(held_before(target, name), f"the attribute {name!r}")
 
 
 def check_object_release(held: Any, what: str) -> None:

@@ -6,11 +6,12 @@ Tracing changes no object of the program. The output code replays this log once,
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer.effects.cached_results import CachedResults
-from tracer.effects.lifetimes import check_attribute_release, check_object_release, check_release
+from tracer.effects.lifetimes import check_attribute_release, check_object_release, check_release, held_before
 from tracer.effects.places import DescribedEffect, EffectPlaces
 from tracer.effects.random_draws import Draw
 from tracer.locations import UserLocation
@@ -49,6 +50,7 @@ class Effects:
         self.draws: list[Draw] = []  # random numbers, in order
         self.cached = CachedResults()
         self.answered = 0  # how many reads of what existed before the frame ran this log has answered
+        self._has_changed_contents = False  # of something that existed before the frame ran
         self.observer: Callable[[VariableTracker | None], None] | None = None  # called before each change
 
     @contextlib.contextmanager
@@ -62,6 +64,7 @@ class Effects:
 
     def mutate(self, target: VariableTracker) -> None:
         """`target`'s contents are about to change."""
+        self._has_changed_contents |= target.source is not None
         self._begin(target)
         self._places.note(target)
 
@@ -179,6 +182,14 @@ class Effects:
         """Whether the trace has changed, or will call, something that existed before the frame ran."""
         changed = any(target.source is not None for target in self.mutated)
         return changed or bool(self.calls) or bool(self._globals)
+
+    def may_release(self) -> bool:
+        """Whether what existed before the frame ran may have lost a reference: its contents changed, or an attribute or global
+        that held more than a number or text."""
+        replaced = [self._global_dicts[key].get(name) for key, name in self._globals]
+        for target in self.mutated:
+            replaced += [held_before(target, name) for name in self.attributes(target)]
+        return self._has_changed_contents or any(map(gc.is_tracked, replaced))
 
     def changes_what_modules_see(self) -> bool:
         """Whether code that runs now could see that the changes are not made yet. What was changed of the arguments of the frame

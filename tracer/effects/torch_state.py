@@ -61,7 +61,8 @@ def _deterministic() -> tuple[bool, bool]:
     return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
 
-_C.never_trace(set_deterministic.__code__)
+for _setter in (set_deterministic, torch.set_default_dtype):
+    _C.never_trace(_setter.__code__)
 _GRAD_MODE = Setting(lambda: (torch.is_grad_enabled(),), torch._C._set_grad_enabled)
 
 
@@ -100,6 +101,7 @@ _READ_LATE = """
 _get_cudnn_enabled/_set_cudnn_enabled _get_cudnn_benchmark/_set_cudnn_benchmark
 _get_cudnn_deterministic/_set_cudnn_deterministic _get_mkldnn_enabled/_set_mkldnn_enabled
 _get_mkldnn_deterministic/_set_mkldnn_deterministic _get_nnpack_enabled/_set_nnpack_enabled
+_get_cudnn_depthwise_kernel/_set_cudnn_depthwise_kernel
 """
 SWITCHES: tuple[Switch, ...] = tuple(_switches())
 SETTINGS: tuple[Setting, ...] = (
@@ -107,6 +109,7 @@ SETTINGS: tuple[Setting, ...] = (
     *_autocast("cpu"),
     *_autocast("cuda"),
     Setting(_deterministic, set_deterministic),
+    Setting(lambda: (torch.get_default_dtype(),), torch.set_default_dtype),
     *(switch.setting() for switch in SWITCHES),
     Setting(lambda: (torch.is_autocast_cache_enabled(),), torch.set_autocast_cache_enabled),
 )
@@ -147,7 +150,6 @@ def preserve_global_state(random_numbers: bool = True) -> Iterator[None]:
     """Around a whole trace, the backend included. `random_numbers`: restores the random generators too. All threads share these,
     so this must be off while other threads draw from them."""
     state = read_state()
-    dtype = torch.get_default_dtype()
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     generators = _generators() if random_numbers else None
@@ -156,7 +158,6 @@ def preserve_global_state(random_numbers: bool = True) -> Iterator[None]:
             yield
     finally:
         write_state(state)
-        torch.set_default_dtype(dtype)
         torch._C._set_deterministic_algorithms(deterministic, warn_only=warn_only)
         if generators is not None:
             _set_generators(*generators)

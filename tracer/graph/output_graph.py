@@ -26,7 +26,7 @@ from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wra
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
-from tracer.operators.facts import is_compliant, writes
+from tracer.operators.facts import is_compliant, runs_other_code, writes
 from tracer.operators.meta import UnknownLayout, fake_form, fake_method
 from tracer.operators.strides import assume_copied
 from tracer.protocol.variable import ObservedException, VariableTracker
@@ -111,6 +111,7 @@ class OutputGraph:
         self._failing = 0  # how many operators so far may fail
         self.operations = 0  # how many nodes so far do more than compute with sizes or take a result apart
         self._draws = 0  # how many operators so far have drawn random numbers
+        self.seeded_at: int | None = None  # the step that sets torch's random state after the graph: no draw may follow
         self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
         self.modules_of_wrappers: set[str] = set()  # modules of classes whose `__torch_dispatch__` was traced
         self.traces_wrapper = False  # while a `__torch_dispatch__` is traced
@@ -297,7 +298,7 @@ class OutputGraph:
         must_run = False
         if not pure:
             self.refuse_on_trial()
-            must_run = self._does_more_than_compute()
+            must_run = self._does_more_than_compute(target)
             self._refuse_to_fail()
         recorder = self.recorder
         recorder.check_time()
@@ -329,11 +330,18 @@ class OutputGraph:
             for wrapper in wrappers_in(map_arg(arguments, example_of)):
                 unsupported("tensor-subclass", cls=wrapper.wrapper.__qualname__, source=f"{_target_name(target)}, to be compiled")
 
-    def _does_more_than_compute(self) -> bool:
+    def _does_more_than_compute(self, target: Any) -> bool:
         """Whether an operator that ran on fakes since the last node was made drew random numbers, or may fail in the graph."""
         mode = self.world.fake_mode
         drew, self._draws = mode.draws > self._draws, mode.draws
+        if self.seeded_at is not None and (drew or runs_other_code(target)):
+            unsupported("random-state", name=f"What comes before {_target_name(target)}", break_step=self.seeded_at)
         return drew or mode.failing > self._failing
+
+    def seed_after(self) -> None:
+        """To be called when the output code will set torch's random state after the graph."""
+        if self.seeded_at is None:
+            self.seeded_at = self.recorder.break_step()
 
     def _refuse_to_fail(self) -> None:
         """Breaks the graph between a write to an input with a history and an operation that may fail. After a failure, inputs

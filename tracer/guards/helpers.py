@@ -6,6 +6,7 @@ They are bound once, at import, so that a program that replaces `builtins.len` c
 from __future__ import annotations
 
 import builtins
+import contextvars
 import gc
 import math
 import operator
@@ -26,10 +27,17 @@ _PLAIN = """
 """
 
 
+_UNSET = object()
+
+
 def _weakref_alive(reference: Any) -> bool:
     if type(reference) is not weakref.ref:
         raise TypeError("not a plain weakref.ref")
     return reference() is not None
+
+
+def _context_var_is_set(variable: contextvars.ContextVar[Any]) -> bool:
+    return variable.get(_UNSET) is not _UNSET
 
 
 def _has_attr(obj: object, name: str) -> bool:
@@ -58,6 +66,7 @@ HELPERS: dict[str, Any] = {
     "___ordered_keys": ordered_keys_match,
     "___set_match": set_match,
     "___weakref_alive": _weakref_alive,
+    "___context_var_is_set": _context_var_is_set,
     "___has_attr": _has_attr,
     "___is_tracked": gc.is_tracked,
     "___may_run_code": may_run_code,

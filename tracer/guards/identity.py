@@ -208,6 +208,25 @@ class WeakrefAlive(Guard):
 
 
 @guard_kind
+class ContextVarIsSet(Guard):
+    """A context variable has been set in this context, or has not."""
+
+    source: Source
+    is_set: bool
+    kind: ClassVar[str] = "CONTEXT_VAR_IS_SET"
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"___context_var_is_set({code.read(self.source)}) is {self.is_set}"
+
+    def lines(self) -> list[str]:
+        return [f"{self.source.name} is {'' if self.is_set else 'not '}set"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        words = {True: "set", False: "not set"}
+        return Mismatch(f"{self.source.name} was {words[self.is_set]}", words[self.is_set], words[not self.is_set])
+
+
+@guard_kind
 class SameObject(Guard):
     """Two sources lead to one object."""
 

@@ -87,7 +87,7 @@ def _is_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
         return constants_are_one(tx, left, right)
     if left.identity() is right.identity():
         return True
-    if isinstance(left, WeakReferenceVariable) and isinstance(right, WeakReferenceVariable):
+    if isinstance(left, WeakReferenceVariable) and type(left) is type(right):
         if left.source is None or right.source is None:
             return left.is_one(tx, right)
     if left.source is not None and right.source is not None and might_be_one(tx, left, right):

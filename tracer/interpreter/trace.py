@@ -25,6 +25,7 @@ from tracer.locations import UserLocation
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.base import Source
 from tracer.variables.builders.builder import VariableBuilder
+from tracer.variables.builders.literals import from_python
 from tracer.variables.classes.made_classes import detach_prototype
 from tracer.variables.containers.python_hashes import HashedKeys
 from tracer.variables.exceptions.exceptions import HandledOutsideVariable
@@ -97,11 +98,18 @@ class Trace:
         self.findings = Findings()
         self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # objects in prototypes of classes, by id, with their values
         self.hashed = HashedKeys()
-        self.weak_references: dict[VariableTracker, VariableTracker] = {}  # those that the trace made, by referent
+        self.weak_references: dict[VariableTracker, dict[type, VariableTracker]] = {}  # those made, by referent
+        self._constant_tuples: dict[int, tuple[tuple[Any, ...], VariableTracker]] = {}  # of code objects, by id
         self.read_late: list[tuple[CellVariable, VariableTracker, int]] = []  # by hooks: the cell, its contents, the step
         self.call_form: CallForm | None = None  # of the frame, where it takes **kwargs
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
+
+    def constant_tuple(self, value: tuple[Any, ...]) -> VariableTracker:
+        """The tracked form of a constant of a code object. CPython loads one object each time."""
+        if id(value) not in self._constant_tuples:
+            self._constant_tuples[id(value)] = value, from_python(value)
+        return self._constant_tuples[id(value)][1]
 
     # -- the position of the trace ---------------------------------------------------------------------------------
 
@@ -193,6 +201,7 @@ class Trace:
         self.generators.clear()
         self.hashed.clear()
         self.weak_references.clear()
+        self._constant_tuples.clear()
         self.input_tensors.clear()
         self.computed_inputs.clear()
         self.retaining.clear()

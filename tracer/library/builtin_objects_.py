@@ -163,10 +163,14 @@ def _object(tx: Tracer) -> Value:
 
 def _new(base: type) -> Any:
     def model(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
-        if not isinstance(cls, ClassVariable) or not issubclass(cls.value, base) or cls.value is base:
+        if not isinstance(cls, ClassVariable) or not issubclass(cls.value, base):
             unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
         if storage_base(cls.value) is not base and not issubclass(base, BaseException):  # CPython refuses such a call as unsafe
             unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
+        if cls.value is base and base in _FILLED_LATER:  # `__init__` fills it
+            return tx.class_variable(base).call(tx, [], {})
+        if cls.value is base and base is not object and not issubclass(base, BaseException):
+            return tx.class_variable(base).call(tx, list(args), kwargs)
         if base is tuple and hasattr(cls.value, "_fields") and acts_as_tuple(cls.value):
             return NamedTupleVariable(args[0].unpack(tx), cls.value)
         return tx.new_object(cls, list(args), kwargs)
@@ -174,7 +178,8 @@ def _new(base: type) -> Any:
     return model
 
 
-for _base in (object, tuple, list, dict, int, float, str, bytes, set, BaseException, Exception):
+_FILLED_LATER = (list, dict, set)
+for _base in (object, tuple, list, dict, int, float, str, bytes, set, frozenset, BaseException, Exception):
     models(_base.__new__)(_new(_base))
 
 

@@ -223,8 +223,11 @@ def _min_or_max(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key
         return fold(tx, function, ())  # the error, in the words of this version of Python
     best_key = best if plain else key.call(tx, [best], {})
     while (item := iterator.next(tx)) is not None:
-        if plain and _are_symbolic_ints(best, item):
+        if plain and _are_symbolic(best, item, int):
             best = best_key = symbolic.apply(tx, _SYMBOLIC_EXTREMES[op], best, item)
+            continue
+        if plain and _are_symbolic(best, item, float) and any(_depends_on_data(number) for number in (best, item)):
+            best = best_key = _float_extreme(tx, op, best, item)
             continue
         item_key = item if plain else key.call(tx, [item], {})
         if tx.binary_truth(op, item_key, best_key):
@@ -235,11 +238,23 @@ def _min_or_max(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key
 _SYMBOLIC_EXTREMES = {">": torch.sym_max, "<": torch.sym_min}
 
 
-def _are_symbolic_ints(left: Value, right: Value) -> bool:
-    """Whether both are ints and one is symbolic: the extreme is then symbolic too, and no guard says which of them it is."""
+def _are_symbolic(left: Value, right: Value, kind: type) -> bool:
+    """Whether both are numbers of this kind and one is symbolic. The extreme may be symbolic, too: no guard says which of them
+    it is."""
     if not any(isinstance(value, SymNodeVariable) for value in (left, right)):
         return False
-    return all(symbolic.is_number(value) and value.python_type() is int for value in (left, right))
+    return all(symbolic.is_number(value) and value.python_type() is kind for value in (left, right))
+
+
+def _depends_on_data(number: Value) -> bool:
+    return isinstance(number, SymNodeVariable) and number.depends_on_data()
+
+
+def _float_extreme(tx: Tracer, op: str, best: Value, item: Value) -> Value:
+    """`item if item > best else best`. Tensors choose: compilers sort the arguments of sym_max, which shows with a NaN."""
+    dtype = {"dtype": tx.literal(torch.float64)}
+    left, right = (tx.call_in_graph(torch.scalar_tensor, [number], dtype) for number in (item, best))
+    return tx.call_in_graph(torch.where, [tx.compare(op, left, right), left, right], {}).call_method(tx, "item", [], {})
 
 
 # -- containers --------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup, rely_on
 from tracer.protocol.models import models
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.sources.reading import is_a
+from tracer.variables.builders.weak_references import WeakProxyVariable
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.type_forms import made
 from tracer.variables.containers.lists import TupleVariable
@@ -59,8 +60,10 @@ def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
     kind = value.python_type()
     if kind is cls.value:
         return True
-    _refuse_own_class(value, kind)
     owner, check = lookup(type(cls.value), "__instancecheck__")
+    if isinstance(value, WeakProxyVariable) and check in _BY_CLASS:
+        return is_instance(tx, value.proxied(tx), cls)
+    _refuse_own_class(value, kind)
     if check is _PROTOCOL_CHECK:
         return _has_protocol(tx, value, kind, cls)
     if check in _BY_CLASS:

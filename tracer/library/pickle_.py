@@ -19,33 +19,42 @@ _WITHOUT_MEMO = (int, float, bool, type(None))
 
 
 class _Copied:
-    """A plain value as CPython's objects. A pickle refers back to an object that it has written: equal texts, or containers, are
-    written twice or once, as they are two objects or one. A trace does not know that, and refuses them."""
+    """A plain value as CPython's objects. A pickle refers back to an object that it has written: equal texts are written twice or
+    once, as they are two objects or one. A trace does not know that, and refuses them. It knows one container from another."""
 
     def __init__(self, tx: Tracer) -> None:
         self._tx = tx
-        self._seen: list[Any] = []
+        self._texts: set[Any] = set()
+        self._copies: dict[VariableTracker, Any] = {}
 
     def copy(self, value: VariableTracker) -> Any:
         if type(value) is ConstantVariable and type(value.value) in (*_WITHOUT_MEMO, str, bytes):
-            if type(value.value) not in _WITHOUT_MEMO:
-                self._note(value.value)
-            return value.value
-        if type(value) in (ListVariable, TupleVariable):
-            items = value.unpack(self._tx)
-            if items or type(value) is ListVariable:
-                self._note(value)
-            copied = [self.copy(item) for item in items]
-            return copied if type(value) is ListVariable else tuple(copied)
-        if isinstance(value, DictVariable) and value.cls is dict:
-            self._note(value)
-            return {self.copy(key): self.copy(item) for key, item in value.pairs(self._tx)}
-        unsupported("unsupported-builtin", function=f"pickle.dumps of {value.describe()}")
+            return self._constant(value.value)
+        if value not in self._copies:
+            self._copies[value] = self._container(value)
+        return self._copies[value]
 
-    def _note(self, part: Any) -> None:
-        if any(type(part) is type(other) and part == other for other in self._seen):
-            unsupported("unsupported-builtin", function="pickle.dumps of a value that has equal parts")
-        self._seen.append(part)
+    def _constant(self, value: Any) -> Any:
+        if type(value) not in _WITHOUT_MEMO:
+            if value in self._texts:
+                unsupported("unsupported-builtin", function="pickle.dumps of a value that has equal texts")
+            self._texts.add(value)
+        return value
+
+    def _container(self, value: VariableTracker) -> Any:
+        self._copies[value] = _UNFINISHED
+        if type(value) in (ListVariable, TupleVariable):
+            copied = [self.copy(item) for item in value.unpack(self._tx)]
+        elif isinstance(value, DictVariable) and value.cls is dict:
+            copied = [(self.copy(key), self.copy(item)) for key, item in value.pairs(self._tx)]
+        else:
+            unsupported("unsupported-builtin", function=f"pickle.dumps of {value.describe()}")
+        if any(part is _UNFINISHED or (type(part) is tuple and _UNFINISHED in part) for part in copied):
+            unsupported("unsupported-builtin", function="pickle.dumps of a value that holds itself")
+        return copied if type(value) is ListVariable else tuple(copied) if type(value) is TupleVariable else dict(copied)
+
+
+_UNFINISHED = object()
 
 
 @models(pickle.dumps)

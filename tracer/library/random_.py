@@ -13,6 +13,7 @@ import torch
 
 from tracer.effects.random_draws import Draw, Drawn, shuffled
 from tracer.graph_breaks import unsupported
+from tracer.operators.facts import runs_other_code
 from tracer.protocol.lookups import defines
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
@@ -50,7 +51,6 @@ METHODS: dict[type, str] = {
     ),
 }
 _ANY_STATE: dict[type, Any] = {np.random.Generator: lambda: np.random.Generator(np.random.PCG64(0))}
-_OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")
 _NUMBERS = (np.int8, np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64)
 _LARGEST = 2**62  # so that drawn ints fit into an int64 tensor
 
@@ -87,17 +87,9 @@ def draw_of(tx: Tracer, cls: type, function: Any, generator: Value, args: tuple[
     known = generator.source is not None or isinstance(generator, DrawnGeneratorVariable)
     if not known or generator.python_type() is not cls:
         unsupported("random-state", name=function.__name__)
-    if any(_may_draw(node.target) for node in tx.output.graph.nodes if node.op == "call_function"):
+    if any(runs_other_code(node.target) for node in tx.output.graph.nodes if node.op == "call_function"):
         unsupported("random-state", name=f"{function.__name__}, after an operator of the program,")
     return Draw(function, generator, args, kwargs)
-
-
-def _may_draw(target: Any) -> bool:
-    """Whether a call in the graph runs code of the program, which may draw as well. No later draw may move before it."""
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        return target.__module__ not in ("torch._ops.aten", "torch._ops.prims")
-    module = getattr(target, "__module__", None) or "builtins"
-    return module.partition(".")[0] not in _OWN_MODULES
 
 
 def _sample(cls: type, draw: Draw) -> Any:

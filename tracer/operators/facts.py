@@ -253,3 +253,14 @@ def is_compliant(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             return True
         function = getattr(function, chosen)
     return not isinstance(function, torch._ops.OpOverload) or torch.Tag.pt2_compliant_tag in function.tags
+
+
+_OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")
+
+
+def runs_other_code(target: Any) -> bool:
+    """Whether a call in the graph runs code of the program, which may draw random numbers from any generator."""
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return target.__module__ not in ("torch._ops.aten", "torch._ops.prims")
+    module = getattr(target, "__module__", None) or "builtins"
+    return module.partition(".")[0] not in _OWN_MODULES

@@ -111,6 +111,15 @@ class WeakTargetSource(Source):
 
 
 @source_kind
+class ProxyTargetSource(Source):
+    """What a weak proxy stands for."""
+
+    base: Source
+    way = (steps.PROXY_TARGET,)
+    named = "proxied({self.base})"
+
+
+@source_kind
 class ContextVarSource(Source):
     """The value of a context variable, which has one."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracer._C import STEP, tensor_size, tensor_storage_offset, tensor_stride
+from tracer._C import STEP, proxy_target, tensor_size, tensor_storage_offset, tensor_stride
 from tracer.sources import reading
 from tracer.sources.builtin_iterators import iterator_parts, upcoming
 
@@ -96,6 +96,7 @@ MRO = Step(reading.type_mro, "{0}.__mro__", STEP.MRO)
 SUBCLASSES = Step(type.__subclasses__, "___subclasses({0})")
 PROPERTY_GETTER = Step(operator.attrgetter("fget"), "{0}.fget", STEP.PROPERTY_GETTER)
 WEAK_TARGET = Step(reading.weak_target, "{0}()")
+PROXY_TARGET = Step(proxy_target, "___proxy_target({0})")
 CONTEXT_VALUE = Step(contextvars.ContextVar.get, "{0}.get()")
 
 ITEM = Step(

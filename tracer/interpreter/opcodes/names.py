@@ -38,7 +38,8 @@ _MISSING = object()
 @handles("LOAD_CONST")
 def load_const(tx: Frame, inst: Instruction) -> None:
     """-> constant"""
-    tx.stack.append(from_python(inst.argval))
+    value = inst.argval
+    tx.stack.append(tx.trace.constant_tuple(value) if type(value) is tuple else from_python(value))
 
 
 @handles("LOAD_FAST", until=(3, 12))

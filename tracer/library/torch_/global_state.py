@@ -49,9 +49,16 @@ _QUERIES: tuple[Any, ...] = (
     torch.backends.mps.is_built,
     torch.xpu.is_available,
     torch.accelerator.is_available,
+    torch.accelerator.current_accelerator,
+    torch.accelerator.device_count,
     torch.cuda.amp.common.amp_definitely_not_available,
 )
-_SETTERS: tuple[Any, ...] = (torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype)
+_SETTERS: tuple[Any, ...] = (
+    torch._C._set_grad_enabled,
+    torch.set_autocast_enabled,
+    torch.set_autocast_dtype,
+    torch.set_default_dtype,
+)
 
 
 def _model_of_query(query: Any) -> Any:
@@ -75,9 +82,14 @@ def _model_of_setter(setter: Any) -> Any:
         if kwargs:
             unsupported("side-effect-call", name=setter.__name__, value="keyword arguments")
         values = [arg.constant() for arg in args]
+        if setter is torch.set_default_dtype and tx.output.memory is not None:  # compilers drop the node; kernels read the dtype
+            unsupported("side-effect-call", name=setter.__name__, value=args[0].describe())
         if setter is torch._C._set_grad_enabled and type(values[0]) is not bool:
             unsupported("side-effect-call", name=setter.__name__, value=args[0].describe())
-        tx.trace.torch_state.change(setter, *values)
+        try:
+            tx.trace.torch_state.change(setter, *values)
+        except TypeError as error:
+            unsupported("call-arguments", error=str(error))
         return NONE
 
     return model
@@ -166,32 +178,19 @@ for _kind in CONTEXT_KINDS:
 # -- what breaks the graph -------------------------------------------------------------------------------------------------
 
 _BREAKING: tuple[Any, ...] = (
-    torch.set_default_dtype,
     torch.set_default_device,
     torch.set_default_tensor_type,
     torch.set_deterministic_debug_mode,
     torch.set_num_threads,
     torch.set_num_interop_threads,
     torch.set_printoptions,
-    torch.set_float32_matmul_precision,
     torch.set_flush_denormal,
     torch.set_warn_always,
     torch.set_anomaly_enabled,
     torch.save,
     torch.load,
 )
-_RANDOM_STATE: tuple[Any, ...] = (
-    torch.manual_seed,
-    torch.seed,
-    torch.initial_seed,
-    torch.get_rng_state,
-    torch.set_rng_state,
-    torch.random.fork_rng,
-    torch.cuda.manual_seed,
-    torch.cuda.manual_seed_all,
-    torch.cuda.get_rng_state,
-    torch.cuda.set_rng_state,
-)
+_RANDOM_STATE: tuple[Any, ...] = (torch.seed, torch.initial_seed, torch.cuda.get_rng_state, torch.cuda.set_rng_state)
 
 
 def _model_that_breaks(function: Any, reason: str) -> Any:
@@ -206,5 +205,5 @@ def _model_that_breaks(function: Any, reason: str) -> Any:
 
 for _function in _BREAKING:
     models.of_plain_tensors(_function)(_model_that_breaks(_function, "side-effect-call"))
-for _function in {id(f): f for f in _RANDOM_STATE}.values():
+for _function in _RANDOM_STATE:
     models.of_plain_tensors(_function)(_model_that_breaks(_function, "random-state"))

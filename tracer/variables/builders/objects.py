@@ -24,7 +24,7 @@ from tracer.sources.containers import ItemSource
 from tracer.sources.reading import is_heap_type
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.builders.containers import fill_dict
-from tracer.variables.classes.made_classes import ExistingPropertyVariable
+from tracer.variables.classes.made_classes import ExistingMethodVariable, ExistingPropertyVariable
 from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
@@ -32,7 +32,7 @@ from tracer.variables.exceptions.exception_groups import ExceptionGroupVariable
 from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.objects.objects import UserObjectVariable
-from tracer.variables.objects.thread_locals import ThreadLocalVariable
+from tracer.variables.objects.thread_locals import ThreadLocalObjectVariable, ThreadLocalVariable
 from tracer.variables.values.constant import ConstantVariable
 
 
@@ -45,13 +45,19 @@ def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, sourc
 
 _OPAQUE = (
     types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType,
-    staticmethod, classmethod, torch.storage.UntypedStorage,
+    torch.storage.UntypedStorage,
 )  # fmt: skip
 
 
 @tracks(*_OPAQUE)
 def _opaque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     return opaque(builder, value, source)
+
+
+@tracks(staticmethod, classmethod)
+def _static_or_class_method(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(TypeMatch(source, type(value)))
+    return builder.remember(value, ExistingMethodVariable(value, source))
 
 
 @tracks(property)
@@ -139,5 +145,6 @@ def _thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, 
 
 @tracks_subclasses(threading.local)
 def _special_thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, source: Source) -> VariableTracker:
-    """An instance of a subclass, whose own code may run in each thread at the first use."""
-    return opaque(builder, value, source)
+    builder.guard_class_of(value, source)
+    builder.guard(IdMatch(source, value))
+    return builder.remember(value, ThreadLocalObjectVariable(type(value), value, source))

@@ -1,18 +1,19 @@
-"""Weak references and context variables. Their targets are read, and guarded, through them."""
+"""Weak references. Their targets are read, and guarded, through them."""
 
 from __future__ import annotations
 
-import contextvars
 import functools
 import weakref
-from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Container, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from tracer import _C
 from tracer.graph_breaks import unsupported
-from tracer.guards.identity import IdMatch, TypeMatch, WeakrefAlive
+from tracer.guards.identity import TypeMatch, WeakrefAlive
 from tracer.protocol.lazy import Unwrapped
-from tracer.protocol.variable import RealObjectVariable, VariableTracker
-from tracer.sources.attributes import ContextVarSource, WeakTargetSource
+from tracer.protocol.lookups import type_name
+from tracer.protocol.variable import VariableTracker
+from tracer.sources.attributes import ProxyTargetSource, WeakTargetSource
 from tracer.sources.base import Source
 from tracer.variables.builders.builder import VariableBuilder, tracks
 from tracer.variables.tensors.tensor import TensorVariable
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 class WeakReferenceVariable(VariableTracker):
     """A weakref.ref that existed before the frame ran, or that the trace makes (one for each object). Calling it breaks the
     graph unless its target is certainly alive."""
+
+    make: ClassVar[Callable[..., Any]] = weakref.ref
 
     def __init__(
         self, value: Any, source: Source | None, target: VariableTracker | None = None, made_at: int | None = None
@@ -65,13 +68,105 @@ class WeakReferenceVariable(VariableTracker):
                 tx.guard(WeakrefAlive(self.source, False))
                 return NONE
             self.target = tx.wrap(target, WeakTargetSource(self.source))
+        return self._held_target(tx)
+
+    def _held_target(self, tx: Tracer) -> VariableTracker:
+        assert self.target is not None
         if not _is_held(tx, self.target):
             unsupported("unsupported-call", value="a weak reference to what the frame may have dropped")
         return self.target
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         assert self.target is not None
-        cg.call_object(weakref.ref, functools.partial(cg.load_weakly, self.target, self.made_at))
+        cg.call_object(self.make, functools.partial(cg.load_weakly, self.target, self.made_at))
+
+
+class WeakProxyVariable(WeakReferenceVariable):
+    """A weak proxy, called or not: what is done with it is done with its target, except for `type`, `is`, `repr` and `hash`."""
+
+    make: ClassVar[Callable[..., Any]] = weakref.proxy
+
+    def __init__(self, cls: type, value: Any, source: Source | None, target: Any = None, made_at: int | None = None) -> None:
+        super().__init__(value, source, target, made_at)
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def proxied(self, tx: Tracer) -> VariableTracker:
+        """The target. Breaks the graph where it may be gone."""
+        if self.target is None:
+            assert self.source is not None
+            try:
+                target = _C.proxy_target(self.value)
+            except ReferenceError:
+                unsupported("unsupported-call", value="a weak proxy of what is gone")
+            self.target = tx.wrap(target, ProxyTargetSource(self.source))
+        return self._held_target(tx)
+
+    def hash_key(self, tx: Tracer) -> Any:
+        tx.raise_error(TypeError, f"unhashable type: {type_name(self.cls)!r}")
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        return self.proxied(tx).text(tx, kind) if kind == "str" else super().text(tx, kind)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        return tx.read_attribute(self.proxied(tx), name)
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        self.proxied(tx).set_attr(tx, name, value)
+
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        tx.delete_attribute(self.proxied(tx), name)
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        if self.cls is weakref.ProxyType:
+            tx.raise_error(TypeError, f"{type_name(self.cls)!r} object is not callable")
+        return self.proxied(tx).resolve_call(tx, args, kwargs)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        target, args, kwargs = self.resolve_call(tx, args, kwargs)
+        return target.call(tx, args, kwargs)
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        pair = (self.proxied(tx), _unproxied(tx, other))
+        return tx.binary(op, *(pair[::-1] if reflected else pair))
+
+    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return tx.inplace(op, self.proxied(tx), _unproxied(tx, other))
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return tx.compare(op, self.proxied(tx), _unproxied(tx, other))
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return tx.unary(op, self.proxied(tx))
+
+    def truth(self, tx: Tracer) -> bool:
+        return self.proxied(tx).truth(tx)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return self.proxied(tx).length(tx)
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        return self.proxied(tx).get_item(tx, key)
+
+    def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        self.proxied(tx).set_item(tx, key, value)
+
+    def del_item(self, tx: Tracer, key: VariableTracker) -> None:
+        self.proxied(tx).del_item(tx, key)
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return self.proxied(tx).contains(tx, item)
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return self.proxied(tx).iterate(tx)
+
+
+def _unproxied(tx: Tracer, value: VariableTracker) -> VariableTracker:
+    return value.proxied(tx) if isinstance(value, WeakProxyVariable) else value
 
 
 def leads_to(effects: Effects, values: Iterable[Any], targets: Container[VariableTracker]) -> bool:
@@ -88,13 +183,12 @@ def leads_to(effects: Effects, values: Iterable[Any], targets: Container[Variabl
 
 
 def _is_held(tx: Tracer, target: VariableTracker) -> bool:
-    """Whether a target is certainly alive. Objects that the trace made, arguments of the frame and, once the trace has changed
-    existing objects, all others need a variable, an operand of an open frame or a stored global that leads to them."""
+    """Whether a target is certainly alive. Objects that the trace made, arguments of the frame and, once existing ones may have
+    dropped something, all others need a variable, an operand of an open frame or a stored global that leads to them."""
     is_input = target.source is not None
     obj = target.real(tx) if is_input and isinstance(target, TensorVariable) else target.identity()
     stored = [value for _, _, value in tx.effects.stored_globals()]
-    changed = stored or any(each.source is not None for each in tx.effects.mutated)
-    if target.source is not None and not changed and not any(argument is obj for argument in tx.trace.builder.arguments):
+    if is_input and not tx.effects.may_release() and not any(argument is obj for argument in tx.trace.builder.arguments):
         return True
     held = [*stored, *_in_frames(tx)]
     return any(isinstance(value, Unwrapped) and value.value is obj for value in held) or leads_to(tx.effects, held, (target,))
@@ -108,40 +202,13 @@ def _in_frames(tx: Tracer) -> list[Any]:
     return values
 
 
-class ContextVarVariable(RealObjectVariable):
-    """A contextvars.ContextVar; storing in it breaks the graph."""
-
-    value: contextvars.ContextVar[Any]
-    source: Source
-
-    def describe(self) -> str:
-        return f"ContextVarVariable({self.value.name})"
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name in ("get", "set", "reset"):
-            return tx.bound_builtin_method(self, name)
-        return super().get_attr(tx, name)
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        is_set = self.value in contextvars.copy_context()
-        if name != "get" or kwargs or (args and not is_set):
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        try:
-            value = self.value.get()
-        except LookupError:
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        return tx.wrap(value, ContextVarSource(self.source))
-
-
 @tracks(weakref.ReferenceType)
 def _weak_reference(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(TypeMatch(source, weakref.ReferenceType))
     return builder.remember(value, WeakReferenceVariable(value, source))
 
 
-@tracks(contextvars.ContextVar)
-def _context_variable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    builder.guard(IdMatch(source, value))
-    return builder.remember(value, ContextVarVariable(value, source))
+@tracks(weakref.ProxyType, weakref.CallableProxyType)
+def _weak_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(TypeMatch(source, type(value)))
+    return builder.remember(value, WeakProxyVariable(type(value), value, source))

@@ -25,8 +25,8 @@ from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.type_forms import TypeFormVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.tuples import TupleVariable
-from tracer.variables.functions.callables import BuiltinMethodVariable, CallableVariable
-from tracer.variables.functions.python_functions import NestedFunctionVariable, UserFunctionVariable
+from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.functions.python_functions import FunctionVariable, NestedFunctionVariable, UserFunctionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import NONE
 
@@ -126,6 +126,49 @@ class ExistingPropertyVariable(VariableTracker):
         if getattr(self.value, part) is None or args[0].is_none():
             unsupported("unsupported-method", value=self.describe(), name=name)
         return self.get_attr(tx, part).call(tx, args[:count], {})
+
+
+class ExistingMethodVariable(VariableTracker):
+    """A classmethod or staticmethod that existed before the frame ran, read by hand: `vars(Cls)["make"].__func__`."""
+
+    def __init__(self, value: Any, source: Source) -> None:
+        self.value = value
+        self.source: Source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def identity(self) -> Any:
+        return self.value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in ("__func__", "__wrapped__"):
+            return tx.wrap(self.value.__func__, GenericAttrSource(self.source, "__func__"))
+        if name == "__get__":
+            return BuiltinMethodVariable(self, name)
+        return super().get_attr(tx, name)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        if type(self.value) is not staticmethod:
+            tx.raise_error(TypeError, "'classmethod' object is not callable")
+        return self.get_attr(tx, "__func__").call(tx, args, kwargs)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(tx, args, kwargs)
+        if name != "__get__" or kwargs or not 1 <= len(args) <= 2:
+            return super().call_method(tx, name, args, kwargs)
+        function = self.get_attr(tx, "__func__")
+        if type(self.value) is staticmethod:
+            return function
+        if all(arg.is_none() for arg in args):
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        owner = args[1] if len(args) == 2 and not args[1].is_none() else tx.class_variable(args[0].python_type(), args[0])
+        if not isinstance(function, FunctionVariable):  # 3.11 and 3.12 bind another descriptor by its own __get__
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return BoundMethodVariable(function, owner)
 
 
 class Placeholder:

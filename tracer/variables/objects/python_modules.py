@@ -14,7 +14,7 @@ from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.base import Source
 from tracer.sources.reading import is_a
 from tracer.sources.roots import ModuleGlobalsSource, ModuleSource
-from tracer.variables.functions.callables import BuiltinMethodVariable
+from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
@@ -46,14 +46,31 @@ class PythonModuleVariable(RealObjectVariable):
         if type(self.value).__module__.startswith("torch."):
             return self._attribute_of_namespace(tx, name)
         source = self.attribute_source(name)
-        if not isinstance(source, ModuleGlobalsSource):  # sys.modules does not have the module under its name
+        if isinstance(source, ModuleGlobalsSource):
+            tx.guard(NotInGlobals(source))
+        else:  # sys.modules does not have the module under its name
+            assert self.source is not None
+            tx.guard(DictContains(GenericAttrSource(self.source, "__dict__"), name, present=False))
+        return self._computed_attr(tx, name)
+
+    def _computed_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        """An attribute that is not in the module's dict: one of its class, or what a `__getattr__` gives."""
+        kind = type(self.value)
+        owner, static = lookup(kind, name)
+        if is_a(static, property) and static.fget is not None:
+            return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
+        if is_a(static, types.FunctionType):
+            return BoundMethodVariable(tx.class_attr(owner, name, self), self)
+        if static is not MISSING:
             unsupported("unsupported-attribute", value=self.describe(), name=name)
-        tx.guard(NotInGlobals(source))
         function = vars(self.value).get("__getattr__")
         if isinstance(function, types.FunctionType):
             own = tx.wrap(function, self.attribute_source("__getattr__"))
             return own.call(tx, [ConstantVariable(name)], {})
-        if function is not None or any(lookup(type(self.value), found)[1] is not MISSING for found in (name, "__getattr__")):
+        owner, hook = lookup(kind, "__getattr__")
+        if function is None and is_a(hook, types.FunctionType):
+            return tx.class_attr(owner, "__getattr__", self).call(tx, [self, ConstantVariable(name)], {})
+        if function is not None or hook is not MISSING:
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
 
@@ -63,7 +80,11 @@ class PythonModuleVariable(RealObjectVariable):
         return kind is types.ModuleType or lookup(kind, "__getattribute__")[0] is types.ModuleType
 
     def _attribute_of_namespace(self, tx: Tracer, name: str) -> VariableTracker:
-        """An attribute of one of torch's modules that look operators up on demand, such as `torch.ops.aten`."""
+        """An attribute of one of torch's modules that look operators up on demand, such as `torch.ops.aten`, or ask torch for a
+        flag, such as `torch.backends.cudnn.enabled`. The flag of now need not be that at the entry, which a guard reads."""
+        owner, static = lookup(type(self.value), name)
+        if tx.trace.torch_state.changed and isinstance(lookup(type(static), "__get__")[1], types.FunctionType):
+            return tx.class_attr(owner, name, self).call_method(tx, "__get__", [self, tx.class_variable(type(self.value))], {})
         value = getattr(self.value, name, _MISSING)
         if value is _MISSING:
             tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")

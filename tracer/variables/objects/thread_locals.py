@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from tracer.graph_breaks import unsupported
 from tracer.guards.containers import DictContains
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
 from tracer.variables.objects.instance_dict import InstanceDictVariable
+from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
+from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -44,10 +47,28 @@ class ThreadLocalVariable(OpaqueVariable):
         tx.effects.store_attribute(self, name, value)
 
 
+class ThreadLocalObjectVariable(UserObjectVariable):
+    """An instance of a subclass of `threading.local`. A thread that reads it for the first time runs its `__init__`: where the
+    guards do so, that is before the program does."""
+
+    source: Source
+
+    def instance_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
+        return ThreadLocalDictVariable(self, self.value).find(tx, ConstantVariable(name))
+
+    def _through_descriptor(self, tx: Tracer, name: str, owner: Any, static: Any) -> VariableTracker | None:
+        if name == "__dict__":
+            return ThreadLocalDictVariable(self, self.value)
+        return super()._through_descriptor(tx, name, owner, static)
+
+    def default_del_attr(self, tx: Tracer, name: str) -> None:
+        unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+
+
 class ThreadLocalDictVariable(InstanceDictVariable):
     """The `__dict__` of a `threading.local`, which is another in each thread."""
 
-    owner: ThreadLocalVariable
+    owner: ThreadLocalVariable | ThreadLocalObjectVariable
 
     def _existing(self) -> dict[str, Any]:
         found: dict[str, Any] = self.value.__dict__

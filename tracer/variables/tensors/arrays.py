@@ -28,7 +28,7 @@ from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable, read_only_array, scalar, shared_array
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result
-from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable
+from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.values.constant import ConstantVariable, fold
 from tracer.variables.values.symbolic import SymNodeVariable
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
 
 _COMPUTED = frozenset(("T", "real", "imag"))  # attributes whose value is an array
-# Methods that break the graph: they read the data, change the array itself, or have no counterpart in torch.
+# They break the graph: they read the data, change the array itself, or have no counterpart in torch.
 _REFUSED = frozenset(
-    "item tolist tobytes dump dumps tofile setflags resize getfield setfield byteswap newbyteorder to_device".split()
+    """item tolist tobytes dump dumps tofile setflags resize getfield setfield byteswap newbyteorder to_device is_integer hex
+    as_integer_ratio bit_count""".split()
 )
 
 
@@ -121,7 +122,7 @@ class NdarrayVariable(VariableTracker):
         if name in _REFUSED:
             unsupported("data-dependent-method", value=self.describe(), name=name)
         operation = array_operation("operator" if name in _DUNDERS else "method", _DUNDERS.get(name, name))
-        return apply(tx, operation, [self, *args], kwargs)
+        return apply(tx, operation, [self, *plain_arguments(tx, name, args)], kwargs)
 
     # -- operators -----------------------------------------------------------------------------------------------
 
@@ -158,10 +159,10 @@ class NdarrayVariable(VariableTracker):
         return self.tensor.dimension(tx, 0)
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
-        return apply(tx, array_operation("operator", "getitem"), [self, key], {})
+        return apply(tx, array_operation("operator", "getitem"), [self, plain_index(tx, key)], {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        apply(tx, array_operation("operator", "setitem"), [self, key, value], {})
+        apply(tx, array_operation("operator", "setitem"), [self, plain_index(tx, key), value], {})
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         unsupported("data-dependent-branch", value=self.describe())

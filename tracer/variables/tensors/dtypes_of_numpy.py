@@ -8,6 +8,7 @@ import numpy as np
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.slots import COMPARE
 from tracer.variables.tensors.known_arrays import SHARED_DTYPES
 from tracer.variables.values.constant import ConstantVariable
 
@@ -33,13 +34,13 @@ class NumpyDtypeVariable(ConstantVariable):
         return tx.class_variable(part) if name == "type" else super().get_attr(tx, name)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        if op not in ("==", "!="):
-            unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
         value: Any = other.constant() if other.is_constant() else getattr(other, "value", None)
         if not isinstance(value, (np.dtype, type, str)):
             unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
-        same = self.value == value
-        return ConstantVariable(same if op == "==" else not same)
+        try:
+            return ConstantVariable(COMPARE[op](self.value, value))  # `<`: whether values can be cast to the other safely
+        except TypeError:
+            unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
 
 
 class NumpyLimitsVariable(ConstantVariable):

@@ -1,4 +1,5 @@
-"""Integers of NumPy that are computed from sizes that vary, such as `np.prod(x.shape)`."""
+"""Integers of NumPy: those computed from sizes that vary, such as `np.prod(x.shape)`, and those that say an index, a size or
+a dim."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.slots import COMPARE
 from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.symbolic import SymNodeVariable, apply
@@ -183,3 +186,40 @@ def reduced_sizes(tx: Tracer, op: str, items: Sequence[VariableTracker]) -> Vari
     for number in known[1:]:
         result = tx.binary(op, result, number)
     return numpy_size(result)
+
+
+# -- as an index, a size or a dim ---------------------------------------------------------------------------------------
+
+
+def plain_index(tx: Tracer, key: VariableTracker) -> VariableTracker:
+    """A subscript of an array, with Python's ints for integers of NumPy: those that are known, and arguments, whose value a guard
+    fixes."""
+    if type(key) is SliceVariable:
+        start, stop, step = (plain_index(tx, part) for part in key.parts)
+        return SliceVariable(start, stop, step)
+    if type(key) in (TupleVariable, ListVariable):
+        parts = [plain_index(tx, part) for part in key.unpack(tx)]
+        return TupleVariable(parts) if type(key) is TupleVariable else ListVariable(parts)
+    number: Any = key
+    if not issubclass(_class_of(key), np.integer):
+        return key
+    if isinstance(key, NumpyNumberVariable):
+        number = key.fixed(tx)
+    elif not key.is_constant():
+        known = number.known(tx)
+        number = ConstantVariable(known) if known is not None else key if key.source is None else number.as_number(tx)
+    return ConstantVariable(int(number.constant())) if number.is_constant() else key
+
+
+_TAKING_COUNTS = frozenset(("reshape", "transpose", "swapaxes", "squeeze", "repeat"))
+
+
+def plain_arguments(tx: Tracer, method: str, args: list[VariableTracker]) -> list[VariableTracker]:
+    """The arguments of an array's method, with Python's ints for those of NumPy that say a size or a dim."""
+    return [plain_index(tx, arg) for arg in args] if method in _TAKING_COUNTS else args
+
+
+def _class_of(value: VariableTracker) -> type:
+    """The class of a number; object for what is none."""
+    is_number = value.is_constant() or isinstance(value, NumpyNumberVariable) or getattr(value, "is_scalar", False)
+    return value.python_type() if is_number else object

@@ -20,7 +20,7 @@ from tracer.variables.containers.ranges import as_int
 from tracer.variables.slots import SLOTS
 from tracer.variables.tensors.backward import backward, retain_gradient
 from tracer.variables.tensors.tensor_copies import deep_copy
-from tracer.variables.values.constant import FALSE, NONE, ConstantVariable, fold
+from tracer.variables.values.constant import FALSE, NONE, TRUE, ConstantVariable, fold
 from tracer.variables.values.symbolic import apply, is_number
 
 if TYPE_CHECKING:
@@ -126,6 +126,17 @@ def _is_same_size(tx: Tracer, self: TensorVariable, other: VariableTracker) -> V
     return tx.compare("==", self.size(tx), other.get_attr(tx, "shape"))
 
 
+@_methods("equal")
+def _equal(tx: Tracer, self: TensorVariable, other: VariableTracker) -> VariableTracker | None:
+    """Where the sizes differ, or both are one tensor without a NaN; only data decide the rest."""
+    theirs = getattr(other, "fake", None)
+    if not isinstance(theirs, torch.Tensor) or (self.fake.dtype, self.fake.device) != (theirs.dtype, theirs.device):
+        return None
+    if not tx.binary_truth("==", self.size(tx), other.get_attr(tx, "shape")):
+        return FALSE
+    return TRUE if other is self and not (self.fake.is_floating_point() or self.fake.is_complex()) else None
+
+
 @_methods("type")
 def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker | None:
     if not args and not kwargs:
@@ -140,7 +151,9 @@ def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: Va
 
 @_methods("new")
 def _new(tx: Tracer, self: TensorVariable, *sizes: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    """The legacy form of `new_empty`. Sequences other than a torch.Size are data and break the graph."""
+    """The legacy form of `new_empty`, and of `new_tensor` for a list or tuple."""
+    if len(sizes) == 1 and not kwargs and sizes[0].python_type() in (list, tuple):
+        return self.call_method(tx, "new_tensor", list(sizes), {})
     of_ints = all(is_number(size) and size.python_type() is int for size in sizes)
     if kwargs or not (of_ints or (len(sizes) == 1 and isinstance(sizes[0], SizeVariable))):
         unsupported("unsupported-method", value=self.describe(), name="new")

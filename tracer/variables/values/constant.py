@@ -170,6 +170,8 @@ class ConstantVariable(VariableTracker):
             return tx.literal(attribute)
         if callable(attribute):
             return ConstantMethodVariable(self, name)
+        if isinstance(value, np.generic) and isinstance(attribute, (np.generic, tuple)):  # `real`, `shape`
+            return tx.literal(attribute)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 
     def call_method(
@@ -188,6 +190,8 @@ class ConstantVariable(VariableTracker):
             return formatted(tx, method, args, kwargs)
         if name == "join" and len(args) == 1 and isinstance(self.value, (str, bytes)):
             args = [_join_argument(tx, args[0])]
+        if isinstance(self.value, np.generic) and name == "astype" and len(args) == 1 and isinstance(args[0].identity(), type):
+            return fold(tx, method, args[0].identity(), **{key: plain_form(tx, value) for key, value in kwargs.items()})
         constants = [plain_form(tx, argument) for argument in args]
         return fold(tx, method, *constants, **{key: plain_form(tx, value) for key, value in kwargs.items()})
 
