@@ -87,8 +87,8 @@ _key("max_trace_instructions", 5_000_000, "A trace longer than this breaks the g
 _key(
     "repeated",
     "flat",
-    "What compilers are given of a graph in which blocks repeat: `flat`, one graph; `outline`, each distinct block once; `auto`, as "
-    "many and large blocks as there are decide.",
+    "What compilers are given of a graph in which blocks repeat: `flat`, one graph; `outline`, equal blocks once; `auto`, the "
+    "same where the blocks are many and large.",
     "flat",
     "outline",
     "auto",

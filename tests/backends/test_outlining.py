@@ -100,10 +100,9 @@ def test_results_and_gradients_are_those_of_one_graph(backend):
     for batch in (2, 3, 4):
         x = torch.randn(batch, 5, 3)
         for expected, seen in zip((*flat(x), *gradients_of(flat, x)), (*pieces(x), *gradients_of(pieces, x)), strict=True):
-            if backend == "aot_eager":
-                assert torch.equal(seen, expected)
-            else:
-                torch.testing.assert_close(seen, expected)
+            torch.testing.assert_close(seen, expected)
+        if backend == "aot_eager":
+            assert all(map(torch.equal, pieces(x), flat(x)))
     assert len(entries(pieces)) == len(entries(flat)) == 2
 
 
@@ -173,7 +172,10 @@ def test_several_kinds_of_blocks_are_found_in_one_graph():
     class Pair(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.encoder, self.decoder = stack(5), torch.nn.ModuleList([torch.nn.TransformerDecoderLayer(WIDTH, 2, 16) for _ in range(4)])
+            self.encoder, self.decoder = (
+                stack(5),
+                torch.nn.ModuleList([torch.nn.TransformerDecoderLayer(WIDTH, 2, 16) for _ in range(4)]),
+            )
 
         def forward(self, x):
             memory = self.encoder(x)[1]
@@ -198,8 +200,8 @@ class Cached(torch.nn.Module):
     def forward(self, x):
         h = self.wide(self.norm(x))
         self.cache[2:4] += h.detach()
-        h = torch.nn.functional.relu(h * 2, inplace=True)
-        h.add_(self.cache.sum(0)).mul_(0.5)
+        h = torch.nn.functional.leaky_relu(h * 2, 0.1, True)
+        h.add_(self.cache.sum(0))
         return (h.sin() + h.cos()).tanh() + x
 
 
@@ -219,6 +221,21 @@ def test_blocks_that_write_to_buffers_of_their_own_are_outlined(backend):
     for seen, expected in zip(model.state_dict().values(), eager.state_dict().values(), strict=True):
         torch.testing.assert_close(seen, expected)
     assert "4 blocks" in blocks_in(log)[0]
+
+
+def test_what_compiles_only_as_one_graph_is_compiled_as_one():
+    given = []
+
+    def refusing(gm, inputs):
+        given.append(gm)
+        if len(given) == 2:
+            raise RuntimeError("not this one")
+        return gm.forward
+
+    model, x = stack(5), torch.randn(2, 5, 3)
+    with tracer.logs.capture("repeated") as log:
+        assert all(map(torch.equal, outlined(model, refusing)(x), model(x)))
+    assert len(given) == 3 and "not this one" in blocks_in(log)[-1]
 
 
 def test_memory_that_all_blocks_write_to_keeps_them_in_one_piece():
@@ -279,7 +296,7 @@ def test_auto_leaves_small_graphs_whole_and_says_so():
         tracer.compile(stack(2), backend="aot_eager", repeated="auto")(torch.randn(2, 5, 3))
         tracer.compile(stack(12), backend="aot_eager", repeated="auto")(torch.randn(2, 5, 3))
     small, large = blocks_in(log)
-    assert small.startswith("left whole") and large.startswith("outlined") and "12 blocks of 12 operations" in large
+    assert small.startswith("left whole") and large.startswith("outlined")
 
 
 def test_the_entry_and_its_report_have_the_whole_graph():

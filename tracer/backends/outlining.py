@@ -1,8 +1,8 @@
 """Compiles equal blocks of a graph once: the graph is cut into pieces, each distinct one is given to the compiler, and the pieces
 are called in turn.
 
-Each piece is a graph of its own to the compiler, as on both sides of a graph break: gradients flow from one to the next, and random
-numbers are drawn in the order of the pieces, which is that of the operations.
+Each piece is a graph of its own to the compiler, as on both sides of a graph break: gradients flow from one to the next, and
+random numbers are drawn in the order of the pieces, which is that of the operations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._guards import TracingContext, tracing
 
 from tracer import logs
 from tracer.backends.repeated_blocks import Division, Piece, divide
@@ -24,9 +23,13 @@ Compiler = Callable[[fx.GraphModule, list[Any]], Compiled]
 _FEWEST_BLOCKS, _FEWEST_OPERATIONS = 3, 100  # that "auto" takes for worth it
 
 
-def outlined(compiler: Compiler, graph: fx.Graph, mode: str) -> Compiler:
-    """A compiler that is given each distinct piece of the graph, whose nodes still have the fakes of the trace; the compiler itself
-    where the graph is left whole. `mode`: `flat`, `outline` or `auto`."""
+class NotInPieces(Exception):
+    """A compiler failed on a piece of a graph. The whole graph may be another matter."""
+
+
+def outlined(compiler: Compiler, of_piece: Compiler, graph: fx.Graph, mode: str) -> Compiler:
+    """A compiler that gives each distinct piece of the graph, whose nodes still have the fakes of the trace, to `of_piece`;
+    `compiler` itself where the graph is left whole. `mode`: `flat`, `outline` or `auto`."""
     if mode == "flat":
         return compiler
     division = divide(graph)
@@ -37,7 +40,7 @@ def outlined(compiler: Compiler, graph: fx.Graph, mode: str) -> Compiler:
         logs.emit("repeated", f"left whole, as there is little to gain: {division}")
         return compiler
     logs.emit("repeated", f"outlined: {division}")
-    return lambda gm, inputs: _Pieces(compiler, gm, inputs, division).runner()
+    return lambda gm, inputs: _Pieces(of_piece, gm, inputs, division).runner()
 
 
 def _is_worth_it(division: Division) -> bool:
@@ -51,7 +54,6 @@ class _Pieces:
         self._compiler, self._gm, self._pieces = compiler, gm, division.pieces
         self._sizes = _inputs_for_symbols(gm.graph)
         self._outputs = _outputs(division.pieces)
-        self._mode = TracingContext.get().fake_mode
         self._examples = dict(zip((node for node in gm.graph.nodes if node.op == "placeholder"), inputs, strict=True))
 
     def runner(self) -> Compiled:
@@ -94,15 +96,19 @@ class _Pieces:
         graph.output(tuple([copies[node] for node in results]))
         module = with_graph(self._gm, graph)
         if not any(isinstance(node.meta.get(EXAMPLE), torch.Tensor) for node in piece.nodes):
-            return module.forward
-        with tracing(TracingContext(self._mode)):
+            as_written: Compiled = module.forward
+            return as_written
+        try:
             return self._compiler(module, [copies[node].meta[EXAMPLE] for node in inputs])
+        except Exception as error:
+            raise NotInPieces(f"a compiler failed on a piece of it ({type(error).__name__}: {error})") from error
 
     def _example(self, node: fx.Node) -> Any:
         example = self._examples.get(node, node.meta[EXAMPLE])
         if node in self._examples or not isinstance(example, torch.Tensor):
             return example
-        with self._mode, torch.enable_grad():
+        mode: Any = example.fake_mode  # all tensors of a converted graph are fakes
+        with mode, torch.enable_grad():
             fake = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device=example.device)
             if example.is_conj():
                 torch._C._set_conj(fake, True)
@@ -110,17 +116,23 @@ class _Pieces:
 
 
 def _running(
-    compiled: dict[int, Compiled], steps: list[tuple[int, list[int], list[int]]], places: list[Any], count: int, constants: list[Any]
+    compiled: dict[int, Compiled],
+    steps: list[tuple[int, list[int], list[int]]],
+    places: list[Any],
+    count: int,
+    constants: list[Any],
 ) -> Compiled:
     """The function that calls the pieces: values lie in a list, at the places that the steps name, until they are last used."""
     numbers = {kind: i for i, kind in enumerate(compiled)}
     pieces = tuple(compiled.values())
     last = {place: i for i, (_, read, written) in enumerate(steps) for place in (*written, *read)}
     kept = {place for place in places if isinstance(place, int)}
-    plan = tuple([
-        (numbers[kind], tuple(read), tuple(written), tuple([each for each in last if last[each] == i and each not in kept]))
-        for i, (kind, read, written) in enumerate(steps)
-    ])
+    plan = tuple(
+        [
+            (numbers[kind], tuple(read), tuple(written), tuple([each for each in last if last[each] == i and each not in kept]))
+            for i, (kind, read, written) in enumerate(steps)
+        ]
+    )
     fixed = tuple(constants)
 
     def run(*args: Any) -> Any:
@@ -129,7 +141,7 @@ def _running(
             results = pieces[piece](*[values[place] for place in read])
             for place, result in zip(written, results):
                 values[place] = result
-            results = None
+            del results
             for place in dead:
                 values[place] = None
         return [values[place] for place in places]
@@ -149,7 +161,7 @@ def _outputs(pieces: Sequence[Piece]) -> dict[int, list[int]]:
 
 def _inputs_for_symbols(graph: fx.Graph) -> dict[Any, fx.Node]:
     """The inputs of a graph that are sizes, by their symbols."""
-    found = {}
+    found: dict[Any, fx.Node] = {}
     for node in graph.nodes:
         example = node.meta.get(EXAMPLE)
         if node.op == "placeholder" and isinstance(example, torch.SymInt) and example.node.expr.is_Symbol:
@@ -159,7 +171,8 @@ def _inputs_for_symbols(graph: fx.Graph) -> dict[Any, fx.Node]:
 
 def _symbols_of(example: Any) -> Iterable[Any]:
     if isinstance(example, torch.SymInt):
-        return example.node.expr.free_symbols
+        symbols: set[Any] = example.node.expr.free_symbols
+        return symbols
     if not isinstance(example, torch.Tensor):
         return ()
     numbers = (*example.shape, *example.stride())

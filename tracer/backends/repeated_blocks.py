@@ -14,12 +14,11 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
 from tracer.backends.result_memory import changes_metadata
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, storage_of
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.repeats import NEVER, Repeat, find_repeats, saving
+from tracer.graph.repeats import NEVER, Repeat, find_repeats
 from tracer.operators.proxies import SYM_TYPES
 
 _PRICE_OF_VALUE = 1.0  # of a tensor that is handed from one piece to another, in operations
@@ -125,7 +124,9 @@ def _described(example: Any) -> Any:
         return _described_tensor(example)
     if is_symbolic(example):
         return type(example), expr_of(example)
-    return (type(example), str(example)) if isinstance(example, (int, float, str, type(None), *SYM_TYPES)) else (object, id(example))
+    return (
+        (type(example), str(example)) if isinstance(example, (int, float, str, type(None), *SYM_TYPES)) else (object, id(example))
+    )
 
 
 def _described_tensor(tensor: torch.Tensor) -> Any:
@@ -180,7 +181,7 @@ class _Contents:
 
 def _prices(nodes: list[fx.Node]) -> list[float]:
     """What a cut before each operation, and at the end, costs: the values that are handed over there."""
-    changes = [0.0] * (len(nodes) + 2)
+    changes = [0] * (len(nodes) + 2)
     forbidden = [0] * (len(nodes) + 2)
     places = {node: i for i, node in enumerate(nodes)}
     for i, node in enumerate(nodes):
@@ -194,7 +195,8 @@ def _prices(nodes: list[fx.Node]) -> list[float]:
     for first, last in _no_cuts(nodes):
         forbidden[first] += 1
         forbidden[last + 1] -= 1
-    prices, price, never = [], 0.0, 0
+    prices: list[float] = []
+    price = never = 0
     for i in range(len(nodes) + 1):
         price, never = price + changes[i], never + forbidden[i]
         prices.append(NEVER if never else price * _PRICE_OF_VALUE)
@@ -220,7 +222,9 @@ def _no_cuts(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
 
 def _written_memory(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
     """Memory that is written to belongs to one piece, from the first operation that touches it to the last that may write."""
-    modes = {id(mode): mode for node in nodes for each in _tensors(node) if (mode := getattr(each, "fake_mode", None)) is not None}
+    modes = {
+        id(mode): mode for node in nodes for each in _tensors(node) if (mode := getattr(each, "fake_mode", None)) is not None
+    }
     written = {storage for mode in modes.values() for storage in getattr(mode, "written_storages", ())}
     spans: dict[int, tuple[int, int]] = {}
     for i, node in enumerate(nodes):
@@ -233,7 +237,7 @@ def _written_memory(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
 
 def _may_write(node: fx.Node) -> bool:
     """Whether an operation may write to one of its arguments, as far as its name tells."""
-    if any(each is True for each in pytree.tree_leaves((node.args, node.kwargs))) or "out" in node.kwargs:
+    if any(each is True for each in _leaves((node.args, node.kwargs))) or "out" in node.kwargs:
         return True  # `inplace` may be given by position
     if node.op == "call_method":
         return str(node.target).endswith("_")
@@ -272,8 +276,16 @@ def _has_unbacked(tensor: torch.Tensor) -> bool:
 
 
 def _tensors(node: fx.Node) -> list[torch.Tensor]:
-    return [each for each in pytree.tree_leaves(node.meta.get(EXAMPLE)) if isinstance(each, torch.Tensor)]
+    return [each for each in _leaves(node.meta.get(EXAMPLE)) if isinstance(each, torch.Tensor)]
 
 
 def _storages(node: fx.Node) -> list[int]:
     return [storage_of(each) for each in _tensors(node) if each.layout == torch.strided]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
+    else:
+        yield value

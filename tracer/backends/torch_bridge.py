@@ -28,11 +28,11 @@ from shapes.env import ShapeEnv as OwnShapeEnv
 from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
-from tracer import config
+from tracer import config, logs
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.inference import is_about_inference
 from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
-from tracer.backends.outlining import outlined
+from tracer.backends.outlining import NotInPieces, outlined
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
@@ -75,8 +75,8 @@ def compile_real(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
 
 
 def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], repeated: str = "flat") -> Callable[..., Any]:
-    """Runs a compiler on a copy of a captured graph; guards that it adds become guards of the tracer's env. `repeated`: what becomes
-    of equal blocks (`outlining.outlined`).
+    """Runs a compiler on a copy of a captured graph; guards that it adds become guards of the tracer's env. `repeated`: what
+    becomes of equal blocks (`outlining.outlined`).
 
     Called again by a backend that passes its own arguments on to another backend, it converts nothing.
     """
@@ -87,6 +87,10 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
         try:
             return _compile_bridged(compiler, gm, example_inputs, floats, checks_each_result, views_are_copies, repeated)
         except Exception as error:
+            if isinstance(error, NotInPieces):
+                logs.emit("repeated", f"left whole: {error}")
+                repeated = "flat"
+                continue
             needs_floats = type(error).__name__ == _FLOATS_NEEDED or isinstance(error, ContradictedDecision)
             if needs_floats and floats is not floats_as_constants:
                 floats = floats_as_constants
@@ -154,9 +158,19 @@ def _compile_bridged(
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
     write_results_of_functional_operators(graph)
-    compiler = outlined(compiler, graph, repeated)
+    compiler = outlined(compiler, _in_context_of_its_own(compiler), graph, repeated)
     compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
     return corrected(with_views(kept(computed(checked(compiled)))))
+
+
+def _in_context_of_its_own(compiler: Compiler) -> Compiler:
+    """The compiler for a piece of a graph: what it notes in the TracingContext is about that piece alone."""
+
+    def compile_piece(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        with tracing(TracingContext(TracingContext.get().fake_mode)):
+            return compiler(gm, inputs)
+
+    return compile_piece
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:

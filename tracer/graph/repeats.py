@@ -30,8 +30,8 @@ class Repeat:
 
 
 def find_repeats(tokens: Sequence[int], prices: Prices, agree: Callable[[Repeat], list[Repeat]], most: int = 16) -> list[Repeat]:
-    """The repeats that save most, best first, none overlapping another. A repeat of n stretches saves the items of n - 1, less what
-    it costs to cut at the ends of each.
+    """The repeats that save most, best first, none overlapping another. A repeat of n stretches saves the items of n - 1, less
+    what it costs to cut at the ends of each.
 
     `agree` divides a repeat into those whose stretches are equal in what tokens do not show.
     `most`: how many kinds of repeats are looked for.
@@ -134,6 +134,7 @@ def _cut_well(tokens: list[int], repeat: Repeat, prices: Prices) -> Iterator[Rep
             end += 1
         turned = [_turned(starts[0] + by, end, length) for by in range(length)]
         yield max(turned, key=lambda each: saving(each, prices))
+
     def cut_at(offset: int) -> float:
         return sum(prices[start + offset] for start in starts)
 
