@@ -34,7 +34,8 @@ def case_names() -> list[str]:
     warm = [f"warm:{name}" for name in CASES]
     looked_up = [f"lookup:{name}" for name in lookups.MAKERS]
     return [*warm, *looked_up, *[f"cold:{name}" for name in MODELS], "repeated:blocks",
-            *[f"outline:{name}" for name in outlined.MODELS], "loop:python", "memory:bert", "import:tracer", "second process:bert"]  # fmt: skip
+            *[f"outline:{name}" for name in outlined.MODELS], "loop:python", "memory:bert", "import:tracer",
+            "second process:bert"]  # fmt: skip
 
 
 def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from tracer.errors import Unsupported
+from tracer.errors import Unsupported, forget_frames
 from tracer.graph.output_graph import Refusal
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception, no_keywords
@@ -192,6 +192,7 @@ class GeneratorVariable(IteratorVariable):
             item, _ = self.throw(tx, ObservedException(leaving), [leaving])
         except ObservedException as raised:
             if is_exception(raised.value, (GeneratorExit, StopIteration)):
+                forget_frames(raised)  # among them some that were given it: a cycle
                 return NONE
             raise
         if item is not None:
@@ -253,6 +254,7 @@ def _throw(
     except ObservedException as stopped:
         if not is_exception(stopped.value, StopIteration):
             raise
+        forget_frames(stopped)
         return None, stopped.value.get_attr(tx, "value")
 
 
