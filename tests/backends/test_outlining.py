@@ -253,6 +253,24 @@ def test_memory_that_all_blocks_write_to_keeps_them_in_one_piece():
     assert "left whole" in blocks_in(log)[0]
 
 
+def view_of_what_is_written(x, weights):
+    part = x.chunk(2, 1)[1]
+    x.add_(1)
+    for weight in weights:
+        y = (x @ weight).sin().cos().tanh().exp().neg().sigmoid().abs().sqrt()
+        x = torch.nn.functional.layer_norm(y, (WIDTH,)) + torch.cat((part, part), 1)
+    return x, part
+
+
+@pytest.mark.parametrize("given", [lambda: torch.ones(3, WIDTH).cumsum(0), lambda: torch.ones(WIDTH, 3).cumsum(0).t()])
+def test_views_of_inputs_that_are_written_to_are_where_the_program_has_them(given):
+    weights = [torch.randn(WIDTH, WIDTH) for _ in range(5)]
+    one, other = given(), given()
+    compiled = outlined(view_of_what_is_written, dynamic=True)
+    for seen, expected in zip((*compiled(one, weights), one), (*view_of_what_is_written(other, weights), other), strict=True):
+        assert torch.equal(seen, expected) and seen.storage_offset() == expected.storage_offset()
+
+
 def test_results_that_share_memory_still_do():
     def viewed(x, weights):
         results = [x.t()]

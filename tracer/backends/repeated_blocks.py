@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from tracer.backends.result_memory import changes_metadata
+from tracer.backends.view_strides import writes_to_strided_input
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, storage_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.repeats import NEVER, Repeat, find_repeats
@@ -63,6 +64,8 @@ def divide(graph: fx.Graph) -> Division | str:
     for node in nodes:
         if _concerns_the_whole_graph(node):
             return f"{node.name} concerns the whole graph"
+    if writes_to_strided_input(graph):
+        return "it writes to an input that is not contiguous, of which compilers take views to lie elsewhere"
     tokens = _Tokens()
     prices = _prices(nodes)
     contents = _Contents(nodes)
@@ -184,10 +187,15 @@ def _prices(nodes: list[fx.Node]) -> list[float]:
     changes = [0] * (len(nodes) + 2)
     forbidden = [0] * (len(nodes) + 2)
     places = {node: i for i, node in enumerate(nodes)}
+    inputs = {
+        storage for node in nodes for each in node.all_input_nodes if each.op == "placeholder" for storage in _storages(each)
+    }
+    changed = inputs & _written_storages(nodes)
     for i, node in enumerate(nodes):
         last = max((places[user] for user in node.users if user in places), default=i)
         example = node.meta.get(EXAMPLE)
-        marks = changes if isinstance(example, torch.Tensor) else forbidden
+        is_plain = isinstance(example, torch.Tensor) and changed.isdisjoint(_storages(node))  # a view of a changed input is not
+        marks = changes if is_plain else forbidden
         if isinstance(example, (torch.SymInt, int)) and not isinstance(example, bool):
             continue
         marks[i + 1] += 1
@@ -222,10 +230,7 @@ def _no_cuts(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
 
 def _written_memory(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
     """Memory that is written to belongs to one piece, from the first operation that touches it to the last that may write."""
-    modes = {
-        id(mode): mode for node in nodes for each in _tensors(node) if (mode := getattr(each, "fake_mode", None)) is not None
-    }
-    written = {storage for mode in modes.values() for storage in getattr(mode, "written_storages", ())}
+    written = _written_storages(nodes)
     spans: dict[int, tuple[int, int]] = {}
     for i, node in enumerate(nodes):
         read = {storage for each in node.all_input_nodes for storage in _storages(each)}
@@ -233,6 +238,13 @@ def _written_memory(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
             first, last = spans.get(storage, (i, i))
             spans[storage] = first, i if storage in read and _may_write(node) else last
     yield from ((first + 1, last) for first, last in spans.values() if first < last)
+
+
+def _written_storages(nodes: list[fx.Node]) -> set[int]:
+    modes = {
+        id(mode): mode for node in nodes for each in _tensors(node) if (mode := getattr(each, "fake_mode", None)) is not None
+    }
+    return {storage for mode in modes.values() for storage in getattr(mode, "written_storages", ())}
 
 
 def _may_write(node: fx.Node) -> bool:
