@@ -21,7 +21,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import lookups, measuring, repeated, second_process
+from benchmarks import lookups, measuring, outlined, repeated, second_process
 from benchmarks.trace_cases import MODELS
 from benchmarks.warm_cases import CASES
 
@@ -33,8 +33,9 @@ def case_names() -> list[str]:
     """All cases, `kind:name`."""
     warm = [f"warm:{name}" for name in CASES]
     looked_up = [f"lookup:{name}" for name in lookups.MAKERS]
-    return [*warm, *looked_up, *[f"cold:{name}" for name in MODELS], "repeated:blocks", "loop:python", "memory:bert",
-            "import:tracer", "second process:bert"]  # fmt: skip
+    return [*warm, *looked_up, *[f"cold:{name}" for name in MODELS], "repeated:blocks",
+            *[f"outline:{name}" for name in outlined.MODELS], "loop:python", "memory:bert", "import:tracer",
+            "second process:bert"]  # fmt: skip
 
 
 def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[dict[str, Any]]:
@@ -49,6 +50,8 @@ def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[di
         return measuring.cold(name, turns, depth)
     if kind == "repeated":
         return [repeated.repeated(turns, depth or repeated.BLOCKS)]
+    if kind == "outline":
+        return [outlined.outlined(name, depth)]
     if kind == "loop":
         return [measuring.loop(turns)]
     if kind == "second process":
@@ -94,6 +97,7 @@ _COLUMNS = {
     "lookup": ("alone_ns", "mean_ns", "worst_ns", "ratio"),
     "cold": ("own_s", "torch_s", "ratio"),
     "repeated": ("own_compiles", "torch_compiles", "own_s", "torch_s", "ratio"),
+    "outline": ("own_s", "torch_s", "own_with_children_s", "torch_with_children_s", "ratio"),
     "loop": ("own_per_s", "torch_per_s", "ratio"),
     "memory": ("own_bytes", "torch_bytes", "ratio"),
     "import": ("own_s",),
@@ -104,6 +108,7 @@ _TITLES = {
     "lookup": "Finding the entry of a call (ns; the ratio is that of the worst call to an entry alone)",
     "cold": "Cold traces (CPU seconds of the first call)",
     "repeated": "Equal modules compiled one by one (backend compiles; CPU seconds, with the calls)",
+    "outline": "First answer under Inductor with equal blocks compiled once (CPU seconds)",
     "loop": "Bytecodes per second",
     "memory": "Bytes of Python objects per cached entry",
     "import": "import tracer, over import torch (CPU seconds)",

@@ -84,6 +84,15 @@ _key("skip_messages", False, "Warnings and calls of loggers in traced code are l
 _key("convert_every_frame", False, "Frames without tensors are replaced too, also the library's: tries the tracer on any Python.")
 _key("compile_timeout", 0.0, "Seconds that a trace and its backend may take; then the frame runs in CPython. 0: no limit.")
 _key("max_trace_instructions", 5_000_000, "A trace longer than this breaks the graph.")
+_key(
+    "repeated",
+    "flat",
+    "What compilers are given of a graph in which blocks repeat: `flat`, one graph; `outline`, equal blocks once; `auto`, the "
+    "same where the blocks are many and large.",
+    "flat",
+    "outline",
+    "auto",
+)
 _key("cache_dir", "", "A folder that keeps what was compiled for other processes (docs/serving.md). Empty: none does.")
 _key("cache_size", 1024, "MiB that the folder may hold; the least recently used files are removed.")
 

@@ -56,6 +56,7 @@ def optimize(
     shapes: Any = None,
     capacity: int | None = None,
     compile_timeout: float | None = None,
+    repeated: str | None = None,
     on_evict: Callable[[Any], None] | None = None,
     guard_fail_fn: Callable[[Any], None] | None = None,
     guard_export_fn: Callable[[Any], None] | None = None,
@@ -71,6 +72,7 @@ def optimize(
     `capacity`: how many entries a function may have; beyond it those go that were used last longest ago (and no recompile limit
     holds), but for pinned ones. `on_evict(eviction)` is called for each entry that goes.
     `compile_timeout`: seconds that a trace and its backend may take; where they take longer, calls run uncompiled.
+    `repeated`: whether a compiler is given equal blocks of a graph once: `outline`, `auto` (where that saves much) or `flat`.
     `disable=True` makes it the identity. `recompile_limit` overrides the setting of that name.
     `guard_fail_fn(failure)` is called with the guard that made a recompile needed, `guard_export_fn(guards)` with the
     guards of each new entry, and `guard_filter_fn(guards) -> list[bool]` says which to keep.
@@ -87,12 +89,9 @@ def optimize(
     """
     if disable:
         return Identity()
-    hooks = {
-        "guard_fail_fn": guard_fail_fn,
-        "guard_export_fn": guard_export_fn,
-        "guard_filter_fn": guard_filter_fn,
-        "on_evict": on_evict,
-    }
+    hooks = _hooks(
+        on_evict=on_evict, guard_fail_fn=guard_fail_fn, guard_export_fn=guard_export_fn, guard_filter_fn=guard_filter_fn
+    )
     settings = Settings(
         backend=backend,
         fullgraph=fullgraph,
@@ -102,13 +101,14 @@ def optimize(
         shapes=shapes,
         capacity=capacity,
         compile_timeout=compile_timeout,
-        hooks={key: hook for key, hook in hooks.items() if hook is not None},
+        repeated=repeated,
+        hooks=hooks,
     )
     return Optimizer(settings)
 
 
-def _hooks(on_evict: Callable[[Any], None] | None) -> dict[str, Callable[..., Any]]:
-    return {} if on_evict is None else {"on_evict": on_evict}
+def _hooks(**hooks: Callable[[Any], Any] | None) -> dict[str, Callable[..., Any]]:
+    return {name: hook for name, hook in hooks.items() if hook is not None}
 
 
 def compile(
@@ -125,6 +125,7 @@ def compile(
     shapes: Any = None,
     capacity: int | None = None,
     compile_timeout: float | None = None,
+    repeated: str | None = None,
     on_evict: Callable[[Any], None] | None = None,
 ) -> Any:
     """`optimize` in the shape of `torch.compile`: takes the function or module first, or is a decorator without it.
@@ -140,7 +141,18 @@ def compile(
     if disable:
         return Identity() if fn is None else fn
     settings = Settings(
-        backend, fullgraph, dynamic, mode, options, name, recompile_limit, _hooks(on_evict), shapes, capacity, compile_timeout
+        backend,
+        fullgraph,
+        dynamic,
+        mode,
+        options,
+        name,
+        recompile_limit,
+        _hooks(on_evict=on_evict),
+        shapes,
+        capacity,
+        compile_timeout,
+        repeated,
     )
     return Optimizer(settings) if fn is None else compiled(fn, settings)
 
@@ -158,6 +170,7 @@ def compile_module(
     shapes: Any = None,
     capacity: int | None = None,
     compile_timeout: float | None = None,
+    repeated: str | None = None,
     on_evict: Callable[[Any], None] | None = None,
 ) -> torch.nn.Module:
     """Compiles a module in place and returns it: methods of it that call the module (`generate`) run compiled too.
@@ -173,6 +186,17 @@ def compile_module(
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"compile_module expects an nn.Module, not {type(module).__name__}", hint="use tracer.compile.")
     settings = Settings(
-        backend, fullgraph, dynamic, mode, options, name, recompile_limit, _hooks(on_evict), shapes, capacity, compile_timeout
+        backend,
+        fullgraph,
+        dynamic,
+        mode,
+        options,
+        name,
+        recompile_limit,
+        _hooks(on_evict=on_evict),
+        shapes,
+        capacity,
+        compile_timeout,
+        repeated,
     )
     return compile_module_with(module, settings)

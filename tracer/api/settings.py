@@ -33,6 +33,7 @@ class Settings:
     shapes: Any = None
     capacity: int | None = None
     compile_timeout: float | None = None
+    repeated: str | None = None
 
     def __post_init__(self) -> None:
         """Raises InvalidBackend or UserError for settings that cannot work: at the decoration, not at the first call."""
@@ -45,7 +46,7 @@ class Settings:
         self.compiler()
 
     def compiler(self) -> Backend:
-        return resolve_backend(self.backend, self.mode, self.options)
+        return resolve_backend(self.backend, self.mode, self.options, self.repeated)
 
     def new_region(self, target: object, *, is_of_module: bool = False) -> RegionState:
         """A region of its own for one decorated object. `is_of_module`: that is a module, the first argument of each call."""

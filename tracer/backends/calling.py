@@ -25,6 +25,7 @@ class Backend:
     compiler_fn: CompilerFn
     name: str
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    repeated: str | None = None  # what becomes of equal blocks; None: as the setting says
 
     @property
     def needs_real_inputs(self) -> bool:
@@ -41,6 +42,11 @@ class Backend:
     @property
     def is_built_in(self) -> bool:
         return is_built_in(self.compiler_fn)
+
+    def described_options(self) -> list[tuple[str, Any]]:
+        """The options by name, `repeated` among them if it is given."""
+        given = {} if self.repeated is None else {"repeated": self.repeated}
+        return sorted({**self.options, **given}.items())
 
     def compile_graph(self, gm: torch.fx.GraphModule, inputs: list[GraphInput]) -> Callable[..., Any]:
         """The callable that the backend makes of a captured graph. Raises BackendCompilerFailed."""
@@ -75,14 +81,19 @@ class Backend:
             return compiler(gm, example_inputs)
         from tracer.backends import torch_bridge  # late: 1 s of graph modules that `import tracer` does without
 
-        compile_with = torch_bridge.compile_real if self.needs_real_inputs else torch_bridge.compile_with
-        return compile_with(compiler, gm, example_inputs)
+        if self.needs_real_inputs:
+            return torch_bridge.compile_real(compiler, gm, example_inputs)
+        return torch_bridge.compile_with(compiler, gm, example_inputs, self.repeated or config.repeated)
 
 
-def resolve_backend(backend: str | CompilerFn, mode: str | None = None, options: dict[str, Any] | None = None) -> Backend:
-    """What `backend=`, `mode=` and `options=` of a decorator mean. Raises InvalidBackend or UserError."""
+def resolve_backend(
+    backend: str | CompilerFn, mode: str | None = None, options: dict[str, Any] | None = None, repeated: str | None = None
+) -> Backend:
+    """What `backend=`, `mode=`, `options=` and `repeated=` of a decorator mean. Raises InvalidBackend or UserError."""
+    if repeated is not None and repeated not in config.KEYS["repeated"].choices:
+        raise UserError(f"repeated={repeated!r} is not known", hint="pass 'flat', 'outline' or 'auto'.")
     if isinstance(backend, Backend):
-        return backend
+        return backend if repeated is None else dataclasses.replace(backend, repeated=repeated)
     if mode is not None and options is not None:
         raise UserError("mode= and options= were both given", hint="pass one: a mode is a name for a set of options.")
     extras: dict[str, Any] = {}
@@ -91,13 +102,13 @@ def resolve_backend(backend: str | CompilerFn, mode: str | None = None, options:
     if options:
         extras["options"] = dict(options)
     if isinstance(backend, str):
-        return Backend(lookup_backend(backend), backend, extras)
+        return Backend(lookup_backend(backend), backend, extras, repeated)
     if not callable(backend):
         raise UserError(
             f"backend= must be a name or a function; it is {_short(backend)}",
             hint="pass a name of tracer.list_backends(), or a function compiler(gm, example_inputs) -> callable.",
         )
-    return Backend(backend, getattr(backend, "__name__", type(backend).__name__), extras)
+    return Backend(backend, getattr(backend, "__name__", type(backend).__name__), extras, repeated)
 
 
 def _function_of(compiler_fn: CompilerFn) -> CompilerFn:

@@ -65,7 +65,7 @@ class _Views:
         written = {storage for mode in modes for storage in getattr(mode, "written_storages", ())}
         self._written = {storage_of(each) for each in fakes} & written
         self._changes_grad_mode = any(node.target in _SWITCHES_GRADIENTS for node in graph.nodes)
-        self._changes_metadata = any(_changes_metadata(node) for node in graph.nodes)
+        self._changes_metadata = any(changes_metadata(node) for node in graph.nodes)
 
     def can_be_made_outside(self, result: fx.Node) -> bool:
         """Whether a result is a view of an input that is written to, and it can be made after the graph has run."""
@@ -105,7 +105,7 @@ class _Views:
         return node.target in METADATA or not list(_tensors_of(node.all_input_nodes))
 
 
-def _changes_metadata(node: fx.Node) -> bool:
+def changes_metadata(node: fx.Node) -> bool:
     """Whether a node may change the sizes or strides of its argument in place (`t_`, `resize_`)."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     packet = getattr(torch.ops.aten, name, None) if name.endswith("_") and not name.startswith("_") else None

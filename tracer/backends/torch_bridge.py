@@ -29,10 +29,11 @@ from shapes.env import ShapeEnv as OwnShapeEnv
 from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
-from tracer import config
+from tracer import config, logs
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_data, floats_as_tensors
 from tracer.backends.inference import is_about_inference
 from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
+from tracer.backends.outlining import NotInPieces, outlined
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
@@ -74,8 +75,9 @@ def compile_real(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
     return checked(compiler(with_graph(gm, graph), example_inputs))
 
 
-def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """Runs a compiler on a copy of a captured graph; guards that it adds become guards of the tracer's env.
+def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], repeated: str = "flat") -> Callable[..., Any]:
+    """Runs a compiler on a copy of a captured graph; guards that it adds become guards of the tracer's env. `repeated`: what
+    becomes of equal blocks (`outlining.outlined`).
 
     Called again by a backend that passes its own arguments on to another backend, it converts nothing.
     """
@@ -86,8 +88,12 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
     while True:
         try:
             with torch.set_grad_enabled(torch.is_grad_enabled()):  # an attempt that fails may be within `no_grad` of the graph
-                return _compile_bridged(compiler, gm, example_inputs, floats, checks_each_result, views_are_copies)
+                return _compile_bridged(compiler, gm, example_inputs, floats, checks_each_result, views_are_copies, repeated)
         except Exception as error:
+            if isinstance(error, NotInPieces):
+                logs.emit("repeated", f"left whole: {error}")
+                repeated = "flat"
+                continue
             needs_floats = type(error).__name__ == _FLOATS_NEEDED or isinstance(error, ContradictedDecision)
             if needs_floats and floats is floats_as_tensors:
                 floats = floats_as_data
@@ -143,6 +149,7 @@ def _compile_bridged(
     floats: Callable[..., Any],
     checks_each_result: bool,
     views_are_copies: bool,
+    repeated: str,
 ) -> Callable[..., Any]:
     refuse_to_drop(gm)
     graph = copy_of(gm.graph)
@@ -156,6 +163,7 @@ def _compile_bridged(
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
     write_results_of_functional_operators(graph)
+    compiler = outlined(compiler, graph, repeated)
     compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
     return corrected(with_views(kept(computed(checked(compiled)))))
 

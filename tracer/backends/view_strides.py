@@ -45,6 +45,12 @@ def mark_written_views(graph: fx.Graph) -> None:
     graph.output_node().meta[_MARK] = found
 
 
+def writes_to_strided_input(graph: fx.Graph) -> bool:
+    """Whether a graph, which has the fakes of the trace, writes to an input that is not contiguous."""
+    inputs = [node.meta.get(EXAMPLE) for node in graph.nodes if node.op == "placeholder"]
+    return any(isinstance(each, FakeTensor) and _is_written_and_strided(each) for each in inputs)
+
+
 def refuse_written_views(graph: fx.Graph) -> None:
     """Raises WrongStrides for a graph with such a view. AOTAutograd would compute its strides as if the input were contiguous."""
     if graph.output_node().meta.get(_MARK):

@@ -109,8 +109,8 @@ def _settings_of(state: RegionState) -> tuple[Any, ...]:
 def _backend_key(backend: Backend) -> tuple[Any, ...]:
     function = backend.compiler_fn
     if type(function) is types.MethodType:  # made anew at each read
-        return id(function.__self__), id(function.__func__), _value_key(backend.options)
-    return id(function), _value_key(backend.options)
+        return id(function.__self__), id(function.__func__), _value_key(backend.options), backend.repeated
+    return id(function), _value_key(backend.options), backend.repeated
 
 
 def _value_key(value: Any) -> Any:

@@ -116,7 +116,7 @@ def _folder(target: Target) -> Path:
     """The folder for a function that is compiled in one way. What may differ within it, the heads of its files say."""
     state, function = target.state, target.function
     about = (
-        function.__module__, function.__qualname__, state.compiler_fn.name, sorted(state.compiler_fn.options.items()),
+        function.__module__, function.__qualname__, state.compiler_fn.name, state.compiler_fn.described_options(),
         state.fullgraph, state.dynamic, state.shapes,
     )  # fmt: skip
     return checked_folder(Path(config.cache_dir)) / hashlib.sha256(repr(about).encode()).hexdigest()[:32]

@@ -130,7 +130,7 @@ def header_for(target: Target) -> dict[str, Any]:
         "format": FORMAT,
         "versions": _versions() | ({} if backend.runs_as_written else {"the processor": _processor()}),
         "settings": config.of_traces(),
-        "backend": backend.name + "".join(f", {name}={value!r}" for name, value in sorted(backend.options.items())),
+        "backend": backend.name + "".join(f", {name}={value!r}" for name, value in backend.described_options()),
         "function": name_with_place(target.function),
         "code": digest(target.function.__code__),
     }
