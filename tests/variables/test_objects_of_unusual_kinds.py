@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import types
 
+import pytest
 import torch
 
-from tests.support import check, check_made
+from tests.support import captured, check, check_made
+
+X = torch.ones(2)
 
 
 class Changing:
@@ -48,3 +52,71 @@ def test_copying_a_module_fails_as_in_python():
         return x, copy.deepcopy(types)
 
     assert isinstance(check(fn, torch.ones(2)).error, TypeError)
+
+
+class Bare:
+    __slots__ = ("own",)
+    fixed = 1
+
+    def method(self):
+        return 2
+
+
+class Checking(Bare):
+    __slots__ = ()
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+
+
+@pytest.mark.parametrize("cls", [Bare, Checking])
+@pytest.mark.parametrize("name", ["missing", "fixed", "method"])
+def test_an_object_without_a_dict_refuses_a_store_in_cpythons_words(cls, name):
+    def fn(x, obj):
+        obj.own = 5
+        try:
+            setattr(obj, name, 3)
+        except AttributeError as error:
+            return x + obj.own, str(error)
+
+    check_made(fn, lambda: ((X, cls()), {}))
+
+
+def test_super_of_another_class_is_refused_in_cpythons_words():
+    def fn(x, owner):
+        try:
+            super(Bare, owner)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    for owner in (3, "text", collections.OrderedDict(), Checking, int, collections.OrderedDict):
+        check(fn, X, owner)
+
+
+def test_descriptors_written_in_c_are_read_by_hand():
+    mro_of, dict_of, own = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__, Bare.__dict__["own"].__get__
+
+    def fn(x):
+        obj = Checking()
+        obj.own = x + 1
+        return own(obj), own(obj, Checking), mro_of(Checking)[1].fixed, "method" in dict_of(Bare), "other" in dict_of(Bare)
+
+    captured(fn, X)
+
+
+class WithDefault(Bare):
+    def __getattr__(self, name):
+        return 7
+
+
+def test_a_descriptor_that_is_read_by_hand_asks_no_getattr():
+    own = Bare.__dict__["own"].__get__
+
+    def fn(x):
+        obj = WithDefault()
+        try:
+            return x + obj.own, own(obj)
+        except AttributeError as error:
+            return x + 1, str(error)
+
+    check(fn, X)

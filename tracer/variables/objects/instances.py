@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
 
 
+class _WithoutDict:
+    __slots__ = ()
+
+
+try:
+    _WithoutDict().name = None  # type: ignore[attr-defined]
+except AttributeError as _error:
+    _NO_DICT = str(_error).partition("'name'")[2]  # "and no __dict__ for setting new attributes", from Python 3.13 on
+
+
 class InstanceVariable(VariableTracker):
     """An instance of `cls`. `value` is the object when it existed before the frame ran, None when the trace made it."""
 
@@ -222,7 +232,9 @@ class InstanceVariable(VariableTracker):
             if not is_a(static, types.MemberDescriptorType) or "__slots__" not in type_dict(owner):  # C members may be read-only
                 unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         elif not self.cls.__dictoffset__:
-            tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
+            missing = f"has no attribute {name!r}{_NO_DICT if lookup(self.cls, '__setattr__')[0] is object else ''}"
+            words = missing if static is MISSING else f"attribute {name!r} is read-only"
+            tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object {words}")
         tx.effects.store_attribute(self, name, value)
 
     def del_attr(self, tx: Tracer, name: str) -> None:
