@@ -1,6 +1,6 @@
 """What Python 3.12 brings: type parameters and aliases (PEP 695), f-strings that hold any text (PEP 701), comprehensions that run
-in the frame around them (PEP 709). What 3.13 brings: defaults of type parameters (PEP 696), a `locals()` that is a new dict at each
-call (PEP 667). Older versions write none of it."""
+in the frame around them (PEP 709). What 3.13 brings: defaults of type parameters (PEP 696), a `locals()` that is new at each call
+(PEP 667). Older versions write none of it."""
 
 from __future__ import annotations
 
