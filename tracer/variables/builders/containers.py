@@ -79,7 +79,7 @@ def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: So
     cls = type(value)
     builder.guard(TypeMatch(source, cls))
     builder.guard(LengthMatch(source, tuple.__len__(value)))
-    if hasattr(cls, "n_sequence_fields") or hasattr(cls, "_fields") and acts_as_tuple(cls):
+    if hasattr(cls, "n_sequence_fields") or hasattr(cls, "_fields") and not cls.__dictoffset__ and acts_as_tuple(cls):
         return builder.remember(value, NamedTupleVariable(_items(tuple.__iter__(value), source), cls, source))
     storage = TupleVariable(_items(tuple.__iter__(value), source), source)
     return builder.remember(value, UserObjectVariable(cls, value, source, storage))
