@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import types
+import typing
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import torch
 from tests.support import captured, check, check_made
 
 X = torch.ones(2)
+T = typing.TypeVar("T")
 
 
 class Changing:
@@ -118,5 +120,27 @@ def test_a_descriptor_that_is_read_by_hand_asks_no_getattr():
             return x + obj.own, own(obj)
         except AttributeError as error:
             return x + 1, str(error)
+
+    check(fn, X)
+
+
+CALLS = []
+
+
+class Counting(typing.Generic[T]):
+    def __init_subclass__(cls, **options):
+        CALLS.append(cls.__name__)
+        super().__init_subclass__(**options)
+
+
+class Counted(Counting):
+    pass
+
+
+def test_a_class_method_written_in_c_that_super_finds_is_called_behind_a_break():
+    def fn(x):
+        CALLS.clear()
+        Counted.__init_subclass__()
+        return x + 1, list(CALLS)
 
     check(fn, X)
