@@ -10,8 +10,8 @@ import sys
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
 
 import torch
 
@@ -23,6 +23,8 @@ from tracer.graph.fakes.fake_mode import FakeMode
 
 MANY_ENTRIES = 1000
 SLICE = 0.01  # seconds that a variant runs in one round
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 def own(target: Any, backend: Any = "eager", dynamic: bool | None = None) -> Any:
@@ -60,10 +62,10 @@ def nothing(_: Any, **__: Any) -> Any:
 # ---- warm calls
 
 
-def cpu_seconds(variants: Mapping[str, Call], rounds: int) -> dict[str, float]:
+def cpu_seconds(variants: Mapping[_Key, Call], rounds: int) -> dict[_Key, float]:
     """CPU seconds per call of each variant: the median over rounds in which all of them take turns."""
     counts = {name: _calls_in(call) for name, call in variants.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    seconds: dict[_Key, list[float]] = {name: [] for name in variants}
     names = list(variants)
     gc.collect()
     gc.disable()

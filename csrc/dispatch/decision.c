@@ -36,9 +36,14 @@ enum { MOST_NUMBERS_PER_START = 16 };
 static ReadResult
 read_feature(const Decision *self, const Feature *feature, PyObject *const *slots, Py_ssize_t slot_count, int64_t *word)
 {
+    PyObject *value;
+    if (feature->is_one_word) {
+        const Term *term = feature->terms;
+        ReadResult found = read_value(self->steps, term->step, slots, slot_count, &value);
+        return found == READ_FOUND ? read_word(value, term->kind, term->dim, word) : found;
+    }
     int64_t sum = 0;
     for (Py_ssize_t i = 0; i < feature->term_count; i++) {
-        PyObject *value;
         ReadResult found = read_value(self->steps, feature->terms[i].step, slots, slot_count, &value);
         if (found == READ_FOUND) {
             found = term_add(&feature->terms[i], value, &sum);

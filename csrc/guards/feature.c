@@ -57,12 +57,13 @@ parse_feature(FeatureTable *table, PyObject *item, Py_ssize_t step_count)
         return bad_feature(table->count);
     }
     Feature *feature = &table->features[table->count];
-    *feature = (Feature){modulus, table->terms + table->term_count, PyTuple_GET_SIZE(terms)};
+    *feature = (Feature){modulus, table->terms + table->term_count, PyTuple_GET_SIZE(terms), 0};
     for (Py_ssize_t i = 0; i < feature->term_count; i++) {
         if (parse_term(PyTuple_GET_ITEM(terms, i), step_count, &feature->terms[i]) < 0) {
             return bad_feature(table->count);
         }
     }
+    feature->is_one_word = feature->term_count == 1 && feature->terms->coefficient == 1 && modulus == 0;
     table->term_count += feature->term_count;
     table->count++;
     return 0;

@@ -15,6 +15,7 @@ typedef struct {
     int64_t modulus; /* 0: none */
     Term *terms;     /* into those of the table */
     Py_ssize_t term_count;
+    int is_one_word; /* of its single term, as it is */
 } Feature;
 
 typedef struct {

@@ -146,6 +146,17 @@ def test_inductor_takes_modes_and_options():
         bad(torch.ones(5))
 
 
+def test_inductor_compiles_without_freezing_and_says_so():
+    model = torch.nn.Linear(3, 2).eval()
+    compiled = tracer.compile(model, backend="inductor", options={"freezing": True})
+    x = torch.ones(4, 3)
+    with torch.no_grad():
+        with pytest.warns(UserWarning, match="without freezing"):
+            torch.testing.assert_close(compiled(x), model(x))
+        model.weight.mul_(2)
+        torch.testing.assert_close(compiled(x), model(x))
+
+
 def test_guards_of_a_backend_belong_to_the_entry():
     def looks_at_sizes(gm, example_inputs):
         from tracer.backends.torch_bridge import compile_with

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from collections.abc import Iterator
@@ -176,6 +177,77 @@ def test_frames_that_tracebacks_show_die_with_the_exception_that_left_an_inlined
         log.clear()
         f(X)
         assert seen == log != []
+
+
+def test_what_callers_hold_is_freed_after_a_context_manager_has_ended_across_a_break() -> None:
+    """The StopIteration that ends its generator leaves output code with a traceback that is made there and holds the callers."""
+    log: list[Any] = []
+
+    @contextlib.contextmanager
+    def breaking() -> Any:
+        gc.get_count()  # breaks the graph
+        yield
+
+    def inner() -> None:
+        with breaking():
+            pass
+
+    def f(x: torch.Tensor) -> Any:
+        iterator = closing(3, log)
+        next(iterator)
+        inner()
+        return x.sin()
+
+    gc.disable()
+    try:
+        tracer.optimize()(f)(X)
+    finally:
+        gc.enable()
+    assert log == [("closed", 3)]
+
+
+class Three:
+    """An iterator that ends by raising StopIteration itself."""
+
+    def __init__(self) -> None:
+        self.left = 3
+
+    def __iter__(self) -> Three:
+        return self
+
+    def __next__(self) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise StopIteration
+        return self.left
+
+
+def _ends_an_iterator(x: torch.Tensor) -> Any:
+    return x * sum([*Three()])
+
+
+def _closes_a_generator(x: torch.Tensor) -> Any:
+    numbers = (n for n in (1, 2))
+    scaled = x * next(numbers)
+    numbers.close()
+    return scaled
+
+
+@pytest.mark.parametrize("callee", [_ends_an_iterator, _closes_a_generator])
+def test_what_callers_hold_is_freed_after_an_exception_that_ended_in_a_traced_call(callee: Any) -> None:
+    log: list[Any] = []
+
+    def f(x: torch.Tensor) -> Any:
+        iterator = closing(3, log)  # left suspended: CPython runs this frame, and what it calls is compiled
+        next(iterator)
+        return callee(x)
+
+    gc.disable()
+    try:
+        tracer.optimize()(f)(X)
+    finally:
+        gc.enable()
+    assert log == [("closed", 3)]
 
 
 def _fails(log: list[Any], leaves_a_generator: bool) -> None:

@@ -53,20 +53,28 @@ def test_replaced_frames_pass_what_cpython_passes(module):
     assert forced.frames["converted"] >= SHARE * forced.frames["functions"]
 
 
+def rows_of(table: str) -> dict[tuple[str, ...], str]:
+    """The rows of a written table, by module and mode."""
+    rows = [line for line in table.splitlines() if line.startswith("| test_")]
+    return {tuple(row.strip("| ").split(" | ")[:2]): row for row in rows}
+
+
 @pytest.fixture(scope="module")
 def table() -> Iterator[list[str]]:
-    """Lines of the table of results, written at the end."""
+    """Lines of the table of results, written at the end. Those of modules that did not run stay as they are."""
     lines: list[str] = []
     yield lines
     RESULTS.parent.mkdir(exist_ok=True)
     head = [
         "# CPython's own tests under the tracer\n",
-        f"Written by `pytest --full tests/cpython` on {time.strftime('%Y-%m-%d')}. `offered`: every frame is offered to the",
-        "tracer; `forced`: each that can be converted is replaced (`config.convert_every_frame`). Share: functions with",
-        f"generated code. A module stops after {SECONDS:.0f} seconds; what it has reached until then counts.\n",
-        "| module | mode | tests | reached | differ from CPython | functions | share | calls | served |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "Written by `pytest --full tests/cpython`. `offered`: every frame is offered to the tracer; `forced`: each that can be",
+        "converted is replaced (`config.convert_every_frame`). Share: functions with generated code. A module stops after",
+        f"{SECONDS:.0f} seconds; what it has reached until then counts.\n",
+        "| module | mode | ran | tests | reached | differ from CPython | functions | share | calls | served |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
+    before = RESULTS.read_text() if RESULTS.exists() else ""
+    lines = list({**rows_of(before), **rows_of("\n".join(lines))}.values())
     left = ["\nLeft out, since they cannot pass:\n", *(f"- `{name}`: {why}." for name, why in KNOWN.items())]
     left += ["\nLeft out, since they take minutes:\n", *(f"- `{name}`: {why}." for name, why in SLOW.items())]
     bugs = ["\nLeft out, and bugs of the tracer:\n", *(f"- `{name}`: {why}." for name, why in OPEN.items())]
@@ -84,7 +92,7 @@ def test_no_frame_under_the_tracer_fails_where_cpython_does_not(module, mode, ta
         print(f"\n{module}, {mode}: {share(frames)}")
         part = frames["converted"] / max(frames["functions"], 1)
         words = [str(frames["functions"]), f"{part:.0%}", str(frames["calls"]), str(frames["served"])]
-    cells = [module, mode, str(len(plain.outcomes)), str(len(other.outcomes)), "0", *words]
+    cells = [module, mode, time.strftime("%Y-%m-%d"), str(len(plain.outcomes)), str(len(other.outcomes)), "0", *words]
     table.append(f"| {' | '.join(cells)} |")
     if frames is not None and mode == "forced":
         assert frames["converted"] >= SHARE * frames["functions"], share(frames)
@@ -98,3 +106,8 @@ def test_a_difference_is_told_and_a_test_that_was_not_reached_is_none():
     plain = Run({"a": ["passed"], "b": ["passed"], "c": ["failed"]}, {}, None, "")
     other = Run({"a": ["failed"], "b": [], "c": ["failed"]}, {"a": "why"}, None, "")
     assert differences(plain, other) == {"a": "['passed'] became ['failed']\nwhy"}
+
+
+def test_a_row_of_the_table_is_known_by_its_module_and_mode():
+    row = "| test_dict | forced | 2026-11-23 | 106 | 106 | 0 | 208 | 82% | 249705 | 77259 |"
+    assert rows_of(f"# Head\n\n| module | mode |\n|---|---|\n{row}\n\n- `test_x`: no row.") == {("test_dict", "forced"): row}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import operator
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from tracer import config
 from tracer.backends.printable_operators import PRINTABLE
 from tracer.backends.result_memory import keep_results_apart
 from tracer.backends.view_strides import refuse_written_views
+from tracer.locations import levels_to_the_user
 
 
 class _NotForTorchsCaches(BypassAOTAutogradCache, ValueError):
@@ -32,6 +34,10 @@ class _NotForTorchsCaches(BypassAOTAutogradCache, ValueError):
     is compiled at its first use."""
 
 
+_NOT_FROZEN = (
+    "Inductor's freezing makes constants of weights. Weights are inputs of a graph that shapetracer captures, so that new ones "
+    "are computed with; Inductor compiles it without freezing."
+)
 _NOT_FOR_TORCHS_CACHES = _NotForTorchsCaches("what the tracer has compiled is kept by tracer.save and config.cache_dir")
 
 
@@ -59,7 +65,8 @@ def inductor(
     gm: fx.GraphModule, example_inputs: list[Any], mode: str | None = None, options: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
     """Inductor, with the modes and options that it lists (`torch._inductor.list_mode_options()`, `.list_options()`). `options`
-    win over those of the mode; a `-` in the name of one is read as `_`, as torch.compile does."""
+    win over those of the mode; a `-` in the name of one is read as `_`, as torch.compile does. `freezing` is left out, with a
+    warning: weights are inputs of a captured graph."""
     refuse_written_views(gm.graph)
     import torch._inductor as inductor_package  # late: 2 s of imports that only this backend needs
     from torch._inductor.compile_fx import compile_fx
@@ -68,6 +75,9 @@ def inductor(
     patches = dict(inductor_package.list_mode_options(mode) if mode else {})
     apart = keep_results_apart(gm.graph)
     patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
+    if patches.get("freezing", inductor_config.freezing):
+        patches["freezing"] = False
+        warnings.warn(_NOT_FROZEN, stacklevel=levels_to_the_user())
     with _kept_for_files() as made_with:
         found: Callable[..., Any] = compile_fx(
             gm, example_inputs, config_patches=patches, decompositions=_Decompositions({**select_decomp_table(), **PRINTABLE})

@@ -151,7 +151,13 @@ def _frame_of_stand_in(code: types.CodeType, globals_: dict[str, Any]) -> types.
     try:
         types.FunctionType(code, globals_)()
     except NameError as reached:
-        here = reached.__traceback__
-        assert here is not None and here.tb_next is not None
-        return here.tb_next.tb_frame  # it was raised there
+        return _innermost_frame(reached)  # no local here holds the traceback, which holds this frame
     raise AssertionError("the frame was not reached")
+
+
+def _innermost_frame(error: BaseException) -> types.FrameType:
+    traceback = _traceback_of(error)
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    frame: types.FrameType = traceback.tb_frame
+    return frame

@@ -220,7 +220,10 @@ class InstructionTranslator:
         handler = self.inst.handler
         if handler is None:
             self.trace.enter(self.parent)
-            raise raised
+            try:
+                raise raised
+            finally:
+                del raised  # its traceback shows this frame: the cycle would keep the user's frames
         del self.stack[handler.depth :]
         if handler.lasti:
             self.stack.append(ConstantVariable(self.program.instructions[standing].offset // 2))

@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer.errors import Unsupported
+from tracer.errors import Unsupported, forget_frames
 from tracer.graph.output_graph import Refusal
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception, no_keywords
@@ -193,6 +193,7 @@ class GeneratorVariable(IteratorVariable):
             item, returned = self.throw(tx, ObservedException(leaving), [leaving])
         except ObservedException as raised:
             if is_exception(raised.value, (GeneratorExit, StopIteration)):
+                forget_frames(raised)  # among them some that were given it: a cycle
                 return NONE
             raise
         if item is not None:
@@ -265,6 +266,7 @@ def _throw(
     except ObservedException as stopped:
         if not is_exception(stopped.value, StopIteration):
             raise
+        forget_frames(stopped)
         return None, stopped.value.get_attr(tx, "value")
 
 
