@@ -84,6 +84,29 @@ def test_an_object_without_a_dict_refuses_a_store_in_cpythons_words(cls, name):
     check_made(fn, lambda: ((X, cls()), {}))
 
 
+def test_what_is_missing_is_named_in_cpythons_words():
+    def fn(x):
+        obj, texts = Bare(), []
+        for read in (
+            lambda: obj.own,
+            lambda: obj.other,
+            lambda: object.__getattribute__(obj, "own"),
+            lambda: delattr(obj, "own"),
+            lambda: delattr(obj, "other"),
+            lambda: delattr(obj, "fixed"),
+            lambda: setattr([], "other", 1),
+            lambda: setattr((), "other", 1),
+            lambda: setattr(collections.deque(), "other", 1),
+        ):
+            try:
+                read()
+            except AttributeError as error:
+                texts.append(str(error))
+        return x + 1, texts
+
+    captured(fn, X)
+
+
 def test_super_of_another_class_is_refused_in_cpythons_words():
     def fn(x, owner):
         try:
