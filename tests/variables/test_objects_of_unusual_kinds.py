@@ -42,6 +42,20 @@ def test_dict_with_a_key_whose_hash_has_changed():
     check_made(fn, make)
 
 
+def test_dict_with_keys_that_have_become_equal():
+    first, second = Changing(1), Changing(1)
+    table = {first: "first"}
+    first.v = 2
+    table[second] = "second"
+    second.v = 2
+    assert len(table) == 2
+
+    def fn(x):
+        return x + len(table), list(table.values())
+
+    check(fn, X)
+
+
 def test_methods_that_modules_have_from_object():
     def fn(x, module):
         return x + 1, module.__reduce_ex__.__name__

@@ -127,6 +127,8 @@ def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, valu
         tracked = tx.literal(key) if plain else tx.wrap(key, DictKeySource(source, index))
         item_source = ItemSource(source, key) if plain else DictValueSource(source, index)
         variable.entries[tracked.hash_key(tx)] = (tracked, Unwrapped(item, item_source))
+    if len(variable.entries) != len(keys):
+        unsupported("unhashable-in-trace", value="a dict whose keys have changed since it was filled: two of them are equal")
 
 
 @tracks(set, frozenset)
