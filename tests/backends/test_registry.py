@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 
 import pytest
 import torch
@@ -91,18 +92,26 @@ def test_real_inputs_are_asked_for_at_registration():
     assert resolve_backend("wants_data").needs_real_inputs
 
 
-def entry(name, value):
-    return importlib.metadata.EntryPoint(name, value, registry.ENTRY_POINT_GROUP)
+def entry(name, value, group="tracer.backends"):
+    return importlib.metadata.EntryPoint(name, value, group)
 
 
 def announce(monkeypatch, *entries):
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [each for each in entries if each.group == group])
 
 
 def test_a_package_announces_a_backend(monkeypatch):
     announce(monkeypatch, entry("theirs", "tracer.backends.eager:eager"))
     assert "theirs" in tracer.list_backends()
     assert torch.equal(resolve_backend("theirs")(GRAPH, [X])(X), X + 1)
+
+
+def test_a_backend_announced_for_torch_compile_is_found_unless_one_for_the_tracer_has_its_name(monkeypatch):
+    for_torch = entry("theirs", "math:sin", "torch_dynamo_backends")
+    announce(monkeypatch, for_torch)
+    assert registry.lookup_backend("theirs") is math.sin
+    announce(monkeypatch, entry("theirs", "math:cos"), for_torch)
+    assert registry.lookup_backend("theirs") is math.cos
 
 
 def test_an_announced_backend_that_does_not_import_says_so(monkeypatch):

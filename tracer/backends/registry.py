@@ -1,7 +1,7 @@
 """The names of backends: built-in ones, those of installed packages, and those that the program registers.
 
 A backend is `compiler(gm: torch.fx.GraphModule, example_inputs: list) -> callable`. A package announces one as an entry
-point of the group `tracer.backends`, which is imported when the name is first used.
+point of the group `tracer.backends`, or of that of torch.compile, which is imported when the name is first used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from tracer.exc import InvalidBackend
 
 CompilerFn = Callable[..., Callable[..., Any]]
 
-ENTRY_POINT_GROUP = "tracer.backends"
+# A name of an earlier group goes before the same one of a later group.
+ENTRY_POINT_GROUPS = ("tracer.backends", "torch_dynamo_backends")
 # Attributes of a compiler function.
 REAL_INPUTS = "needs_real_inputs"  # it gets real tensors, not fake ones
 RUNS_AS_WRITTEN = "runs_as_written"  # it reads no input, and its callable runs the operations of the graph in order
@@ -113,7 +114,7 @@ def _load(entry: importlib.metadata.EntryPoint) -> CompilerFn:
         if not callable(compiler_fn):
             raise TypeError(f"{entry.value} is {compiler_fn!r}, which cannot be called")
     except Exception as error:
-        where = f"{entry.value}, announced as an entry point of {ENTRY_POINT_GROUP!r}"
+        where = f"{entry.value}, announced as an entry point of {entry.group!r}"
         refusal = InvalidBackend(entry.name, list_backends())
         refusal.message = f"backend {entry.name!r} ({where}) cannot be loaded: {type(error).__name__}: {error}"
         refusal.hint = "install what it needs, or remove the package that announces it."
@@ -122,7 +123,8 @@ def _load(entry: importlib.metadata.EntryPoint) -> CompilerFn:
 
 
 def _announced() -> dict[str, importlib.metadata.EntryPoint]:
-    return {entry.name: entry for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)}
+    groups = reversed(ENTRY_POINT_GROUPS)
+    return {entry.name: entry for group in groups for entry in importlib.metadata.entry_points(group=group)}
 
 
 def _refuse_taken(name: str, compiler_fn: CompilerFn) -> None:
