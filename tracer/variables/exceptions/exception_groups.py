@@ -110,7 +110,7 @@ def _group_of(tx: Tracer, exceptions: VariableTracker) -> VariableTracker:
 
 
 try:
-    ExceptionGroup("", [ValueError()]).split(0)  # type: ignore[call-overload]
+    ExceptionGroup("", [ValueError()]).split(0)  # type: ignore[call-overload]  # it raises
 except TypeError as _error:
     _NO_CONDITION = str(_error)  # other words from Python 3.13 on
 
