@@ -101,7 +101,7 @@ def page() -> str:
     lines = [
         "# The test suite on each Python and torch",
         "",
-        "Written by `make matrix`: the default tests, as `make test` runs them.",
+        "Written by `make matrix`: the default tests, as `make test` runs them, folder by folder, at the commits that are named.",
         "",
         "| Python | torch | passed | failed | skipped | commits |",
         "|---|---|---|---|---|---|",
