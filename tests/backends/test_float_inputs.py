@@ -132,3 +132,66 @@ def test_a_learning_rate_that_is_divided_by_a_step_count_may_vary():
             optimizer.param_groups[0]["lr"] *= 0.1
         trained.append(parameter.detach())
     assert torch.equal(*trained)
+
+
+OPERATIONS = {
+    "add with alpha": lambda x, y, a: torch.add(x, y, alpha=-a),
+    "add_ with alpha": lambda x, y, a: x.clone().add_(y, alpha=-a),
+    "addcdiv": lambda x, y, a: torch.addcdiv(x, y, y + 3, value=-a),
+    "clamp": lambda x, y, a: x.clamp(min=-a, max=a),
+    "power": lambda x, y, a: x**a,
+    "full": lambda x, y, a: torch.full((3,), a),
+    "leaky_relu": lambda x, y, a: torch.nn.functional.leaky_relu(-x, a),
+    "each add with alpha": lambda x, y, a: torch._foreach_add([x, y], [y, x], alpha=-a),
+    "each mul": lambda x, y, a: torch._foreach_mul([x, y], a),
+    "each addcdiv": lambda x, y, a: torch._foreach_addcdiv([x], [y], [y + 3], [-a]),
+    "beside one whose value is needed": lambda x, y, a: x * a + torch.pow(y, -a),
+    "without gradients": lambda x, y, a: without_gradients(x, y, a),
+}
+
+
+def without_gradients(x, y, a):
+    with torch.no_grad():
+        return torch.lerp(x, y, a)  # the value of this one may be needed
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_takes_each_value_of_a_float(name, backend):
+    operation = OPERATIONS[name]
+    compiled = tracer.compile(operation, backend=backend)
+    x, y = torch.rand(3) + 0.1, torch.rand(3) + 0.1
+    for value in (0.1, 0.08, 0.06, 0.6, 0.04):
+        torch.testing.assert_close(
+            compiled(x, y, value), operation(x, y, value), **({"rtol": 0, "atol": 0} if backend != "inductor" else {})
+        )
+        assert torch.is_grad_enabled()
+    needed = backend == "inductor" and name == "without gradients"
+    assert len(tracer.region_of(compiled).entries()) == (5 if needed else 2)  # the first value is a constant
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW", "Adagrad"])
+def test_a_training_step_is_compiled_once_for_all_learning_rates(optimizer):
+    trained = []
+    for compile in (lambda fn: fn, lambda fn: tracer.compile(fn, backend="aot_eager")):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 2)
+        own = getattr(torch.optim, optimizer)(model.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(own, 0.8)
+
+        def step(x, model=model, own=own):
+            own.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            own.step()
+            return loss
+
+        compiled = compile(step)
+        for _ in range(5):
+            compiled(torch.ones(3, 4))
+            schedule.step()
+        trained.append((model.weight.detach(), compiled))
+    (plain, _), (traced, compiled) = trained
+    assert torch.equal(plain, traced)
+    graphs = [entry for entry in tracer.region_of(compiled).entries() if entry.guarded_code.graph is not None]
+    assert len(graphs) <= 4  # without gradients yet, and with; each with the first learning rate, and with others

@@ -26,12 +26,16 @@ _NUMBERS = (int, float, *SYM_TYPES)
 
 @dataclasses.dataclass(eq=False)
 class FloatInTensor:
-    """The example value of a float input that is passed as a scalar tensor."""
+    """The example value of a float input that is passed as a scalar tensor. What `item()` reads of it is the number that the
+    tracer knows, or one that is known of data alone."""
 
     number: torch.SymFloat
+    known: bool = True
 
 
-def floats_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
+def floats_as_tensors(
+    graph: fx.Graph, examples: list[Any], known: bool = True
+) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
     """Moves float arithmetic out of a graph, and passes float inputs as tensors. Returns the examples of the new inputs, and a
     function that wraps the compiled graph into a callable with the old inputs and results."""
     if not any(isinstance(example, torch.SymFloat) for example in examples):
@@ -46,7 +50,7 @@ def floats_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], 
     for i, node in enumerate(inputs):
         if i not in handed_over:  # PyTorch does not take a float that no operation reads
             graph.erase_node(node)
-    _read_from_tensors([inputs[i] for i, is_float in handed_over.items() if is_float], graph)
+    _read_from_tensors([inputs[i] for i, is_float in handed_over.items() if is_float], graph, known)
 
     def around(compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
@@ -79,6 +83,13 @@ def _with_floats(results: Any, values: tuple[Any, ...], returned: list[tuple[int
     return tuple(whole)
 
 
+def floats_as_data(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
+    """As `floats_as_tensors`, but compilers take the floats for numbers that are read off data. AOTAutograd turns operations with
+    a float that the tracer knows into operations with a tensor, and needs the value where it cannot. A float of data it leaves as
+    it is, but then nothing may be decided on it."""
+    return floats_as_tensors(graph, examples, known=False)
+
+
 def floats_as_constants(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
     """As `floats_as_tensors`, but each float becomes a constant of the graph, with a guard on its value."""
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
@@ -95,7 +106,7 @@ def _is_float(node: fx.Node) -> bool:
     return isinstance(node.meta[EXAMPLE], torch.SymFloat)
 
 
-def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph) -> None:
+def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph, known: bool) -> None:
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for node in nodes:
         number = node.meta[EXAMPLE]
@@ -103,7 +114,7 @@ def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph) -> None:
             item = graph.call_method("item", (node,))
         item.meta[EXAMPLE] = number
         node.replace_all_uses_with(item, delete_user_cb=lambda user, item=item: user is not item)
-        node.meta[EXAMPLE] = FloatInTensor(number)
+        node.meta[EXAMPLE] = FloatInTensor(number, known)
 
 
 def _computed_from_floats(graph: fx.Graph) -> dict[fx.Node, None]:

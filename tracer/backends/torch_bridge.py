@@ -8,6 +8,7 @@ are recorded in the tracer's ShapeEnv, and so become guards of the frame.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import re
 import warnings
@@ -29,7 +30,7 @@ from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
 from tracer import config
-from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
+from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_data, floats_as_tensors
 from tracer.backends.inference import is_about_inference
 from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
@@ -80,13 +81,17 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
     """
     if _is_bridged(gm, example_inputs):
         return compiler(gm, example_inputs)
-    floats, checks_each_result, views_are_copies = floats_as_tensors, False, False
+    floats: Callable[..., Any] = floats_as_tensors
+    checks_each_result = views_are_copies = False
     while True:
         try:
-            return _compile_bridged(compiler, gm, example_inputs, floats, checks_each_result, views_are_copies)
+            with torch.set_grad_enabled(torch.is_grad_enabled()):  # an attempt that fails may be within `no_grad` of the graph
+                return _compile_bridged(compiler, gm, example_inputs, floats, checks_each_result, views_are_copies)
         except Exception as error:
             needs_floats = type(error).__name__ == _FLOATS_NEEDED or isinstance(error, ContradictedDecision)
-            if needs_floats and floats is not floats_as_constants:
+            if needs_floats and floats is floats_as_tensors:
+                floats = floats_as_data
+            elif floats is floats_as_data:  # something was to be decided on a float, or the compiler has no code for it
                 floats = floats_as_constants
             elif is_about_inplace_changes(error) and not checks_each_result:
                 checks_each_result = True
@@ -208,6 +213,10 @@ class BridgeShapeEnv(ShapeEnv):
         super()._check_frozen(expr, concrete_val)
 
 
+# AOTAutograd notes by name, for the whole process, which floats it needs the value of, and takes those of the name for constants
+# from then on. So no two compiles have a float of one name. Sizes have small numbers.
+_numbers = itertools.count(10_000)
+
 # These caches of PyTorch have ShapeEnvs in their keys, and so would keep them alive.
 _REMEMBERED_QUESTIONS = [method for method in vars(ShapeEnv).values() if hasattr(method, "cache_clear")]
 
@@ -234,7 +243,7 @@ class Bridge:
 
     def inputs(self) -> list[Any]:
         """The example inputs, rebuilt under torch's fake mode; those that shared a storage share one again."""
-        for value in map(_number_in, self.own_inputs):
+        for value in map(_number_in, filter(_is_known, self.own_inputs)):
             if isinstance(value, (torch.SymInt, torch.SymFloat)) and not (
                 value.node.expr in self.torch_symbols or value.node.expr.is_Integer
             ):
@@ -300,7 +309,7 @@ class Bridge:
 
     def _add_number(self, node: Any) -> None:
         bounds = None if node.is_float() else node.shape_env.env.bounds(node.value)
-        self.torch_symbols[node.expr] = self._new_symbol(f"number_{len(self.torch_symbols)}", node.hint, bounds)
+        self.torch_symbols[node.expr] = self._new_symbol(f"number{next(_numbers)}", node.hint, bounds)
 
     def _new_symbol(self, name: str, hint: Any, bounds: Range | None) -> sympy.Symbol:
         source = SymbolSource(name)
@@ -338,7 +347,8 @@ class Bridge:
         if isinstance(value, FloatInTensor):
             with self.mode:
                 tensor: Any = torch.empty((), dtype=torch.float64)
-            tensor.item_memo = self.torch_number(value.number)
+            if value.known:
+                tensor.item_memo = self.torch_number(value.number)
             return tensor
         return self._torch_tensor(value) if isinstance(value, torch.Tensor) else value
 
@@ -469,6 +479,10 @@ def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
 
 def _number_in(value: Any) -> Any:
     return value.number if isinstance(value, FloatInTensor) else value
+
+
+def _is_known(value: Any) -> bool:
+    return not isinstance(value, FloatInTensor) or value.known
 
 
 def _layout_numbers(tensor: torch.Tensor) -> tuple[Any, ...]:
