@@ -1,16 +1,16 @@
 """The test suite on each Python and torch that is set up here (`make matrix`): leaves tests/results/matrix.md.
 
-    python -m tools.matrix [COMBINATION ...] [--folders FOLDER ...]
+    python -m tools.matrix [COMBINATION ...] [--folders FOLDER ...] [--no-build]
 
-A combination is set up by `make build PYTHON=... TORCH=...`. Folders of tests run one after the other; what has run is kept in
+A combination is set up by `make build PYTHON=... TORCH=...`; with `--no-build` its environment and extension are taken as they
+are (`setup.py build_ext --inplace`). Folders of tests run one after the other; what has run is kept in
 build/matrix/, so that a run which was cut off goes on. `rm -r build/matrix` starts anew. `3.12` or `3.12-2.13.0` runs these
-combinations only, `--folders tests/api` these folders only; the page says what has not run.
+combinations only, `--folders tests/api` these folders only; the page says what has not run, and of which commits the results are.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import subprocess
 from collections import Counter
@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COMBINATIONS = (("3.11", "2.13.0"), ("3.11", "2.14.1"), ("3.12", "2.13.0"), ("3.13", "2.14.1"), ("3.14", "2.14.1"))
+TORCHES = {"3.11": ("2.13.0", "2.14.1"), "3.12": ("2.13.0",), "3.13": ("2.13.0", "2.14.1"), "3.14": ("2.14.1",)}
+COMBINATIONS = [(python, torch) for python, torches in TORCHES.items() for torch in torches]
 KEPT = ROOT / "build/matrix"
 PAGE = ROOT / "tests/results/matrix.md"
+_COMMIT = re.compile(r"\Acommit (\w+)$", re.MULTILINE)
 _COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed)")
 _WRONG = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 
@@ -30,6 +32,7 @@ class Outcome:
     """What the tests of one combination came to, of the folders that have run."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    commits: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
@@ -50,10 +53,18 @@ def log_of(python: str, torch: str, folder: str) -> Path:
     return KEPT / f"{python}-{torch}" / (re.sub(r"\W+", "-", folder).strip("-") + ".txt")
 
 
-def run(python: str, torch: str, chosen: list[str]) -> None:
+def commit() -> str:
+    """The commit of this tree, with a + where files have changed since."""
+    said = [["git", "rev-parse", "--short", "HEAD"], ["git", "status", "--porcelain", "--untracked-files=no"]]
+    head, changed = (subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip() for words in said)
+    return f"{head}{'+' * bool(changed)}"
+
+
+def run(python: str, torch: str, chosen: list[str], builds: bool = True) -> None:
     """Runs those of these folders that have not run yet."""
     found = environment(python, torch) / "bin/python"
-    subprocess.run(["make", "--quiet", "build", f"PYTHON={found}", f"TORCH={torch}"], cwd=ROOT, check=True)
+    if builds:
+        subprocess.run(["make", "--quiet", "build", f"PYTHON={found}", f"TORCH={torch}"], cwd=ROOT, check=True)
     for folder in chosen:
         log = log_of(python, torch, folder)
         if log.exists():
@@ -61,8 +72,9 @@ def run(python: str, torch: str, chosen: list[str]) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         files = sorted(str(path) for path in ROOT.glob(folder)) if "*" in folder else [folder]
         command = [str(found), "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", *files]
-        ran = subprocess.run(command, cwd=ROOT, env={**os.environ, "TRACER_TRY_PYTHON": "1"}, capture_output=True, text=True)
-        log.write_text(ran.stdout + ran.stderr)
+        tested = commit()
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        log.write_text(f"commit {tested}\n{ran.stdout}{ran.stderr}")
         print(f"{python} {torch} {folder}: {ran.stdout.splitlines()[-1:]}", flush=True)
 
 
@@ -74,6 +86,7 @@ def outcome_of(python: str, torch: str) -> Outcome:
             outcome.missing.append(folder)
             continue
         text = log.read_text()
+        outcome.commits.update(_COMMIT.findall(text))
         counts = _COUNT.findall(next(reversed(text.splitlines()), ""))
         for count, kind in counts:
             outcome.counts[kind.rstrip("s") if kind == "errors" else kind] += int(count)
@@ -88,20 +101,22 @@ def page() -> str:
     lines = [
         "# The test suite on each Python and torch",
         "",
-        "Written by `make matrix`: the default tests, as `make test` runs them.",
+        "Written by `make matrix`: the default tests, as `make test` runs them, folder by folder, at the commits that are named.",
         "",
-        "| Python | torch | passed | failed | skipped |",
-        "|---|---|---|---|---|",
+        "| Python | torch | passed | failed | skipped | commits |",
+        "|---|---|---|---|---|---|",
     ]
     notes = []
     for python, torch in COMBINATIONS:
         outcome = outcome_of(python, torch)
         if not outcome.counts:
-            lines.append(f"| {python} | {torch} | not run | | |")
+            lines.append(f"| {python} | {torch} | not run | | | |")
             continue
         counts = outcome.counts
         failed = counts["failed"] + counts["error"]
-        lines.append(f"| {python} | {torch} | {counts['passed']} | {failed} | {counts['skipped']} |")
+        lines.append(
+            f"| {python} | {torch} | {counts['passed']} | {failed} | {counts['skipped']} | {', '.join(sorted(outcome.commits))} |"
+        )
         notes += [f"- {python} with {torch} fails: `{name}`" for name in outcome.wrong]
         if outcome.missing:
             notes.append(f"- {python} with {torch} has not run: {', '.join(outcome.missing)}")
@@ -112,11 +127,13 @@ def main() -> None:
     parser = argparse.ArgumentParser("tools.matrix")
     parser.add_argument("combinations", nargs="*", metavar="COMBINATION")
     parser.add_argument("--folders", nargs="+", choices=folders(), default=folders(), metavar="FOLDER")
+    parser.add_argument("--no-build", action="store_true")
     options = parser.parse_args()
     for python, torch in COMBINATIONS:
         named = not options.combinations or {python, f"{python}-{torch}"} & set(options.combinations)
-        if named and (environment(python, torch) / ".built").exists():
-            run(python, torch, options.folders)
+        is_there = (environment(python, torch) / ("bin/python" if options.no_build else ".built")).exists()
+        if named and is_there:
+            run(python, torch, options.folders, builds=not options.no_build)
     PAGE.write_text(page())
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tools import matrix
 
-LOG = """..F.                                                                     [100%]
+LOG = """commit ab12
+..F.                                                                     [100%]
 =========================== short test summary info ============================
 FAILED tests/api/test_marks.py::test_a[one - two] - AssertionError: no
 ERROR tests/api/test_more.py
@@ -21,7 +22,7 @@ def test_the_page_counts_what_ran_and_names_what_failed_and_what_has_not_run(tmp
         log.write_text(LOG)
     log.unlink()
     page = matrix.page()
-    assert "| 3.12 | 2.13.0 | 30 | 2 | 2 |\n" in page and "| 3.13 | 2.14.1 | not run | | |\n" in page
+    assert "| 3.12 | 2.13.0 | 30 | 2 | 2 | ab12 |\n" in page and "| 3.13 | 2.14.1 | not run | | | |\n" in page
     assert "- 3.12 with 2.13.0 fails: `tests/api/test_marks.py::test_a[one" in page
     assert "- 3.12 with 2.13.0 fails: `tests/api/test_more.py`\n" in page
     assert page.endswith("- 3.12 with 2.13.0 has not run: tests/test_*.py\n")
@@ -34,7 +35,7 @@ def test_a_process_that_does_not_come_to_its_end_counts_as_an_error(tmp_path, mo
         path.parent.mkdir(exist_ok=True)
         path.write_text(log)
     page = matrix.page()
-    assert "| 3.12 | 2.13.0 | 30 | 4 | 2 |\n" in page
+    assert "| 3.12 | 2.13.0 | 30 | 4 | 2 | ab12 |\n" in page
     assert page.count("(it did not come to its end)") == 2 and "`tests/csrc (it did" in page
 
 

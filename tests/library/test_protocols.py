@@ -7,7 +7,7 @@ import typing
 import pytest
 import torch
 
-from tests.support import check
+from tests.support import captured, check
 
 X = torch.ones(3)
 
@@ -98,3 +98,44 @@ OBJECTS = [
 def test_what_counts_as_a_part_of_an_object(protocol):
     for value in OBJECTS:
         check(lambda x, value: (x + 1, isinstance(value, protocol)), X, value)
+
+
+def test_a_protocol_that_the_trace_makes_is_checked_at_runtime():
+    def fn(x):
+        @typing.runtime_checkable
+        class Here(typing.Protocol):
+            size: int
+
+            def method(self): ...
+
+            @property
+            def read(self): ...
+
+        class Fits:
+            size, read = 1, 2
+
+            def method(self): ...
+
+        fits = isinstance(Fits(), Here), isinstance(3, Here)
+        return x + fits[0], fits, Here
+
+    made = captured(fn, X).result[2]
+    assert not isinstance(torch.Size(), made)
+    with pytest.raises(TypeError, match="non-method members"):
+        issubclass(int, made)
+
+
+def test_a_protocol_with_values_that_the_trace_does_not_know_is_made_by_cpython():
+    class Descriptor:
+        def __get__(self, owner, cls):
+            return 1
+
+    def fn(x):
+        @typing.runtime_checkable
+        class Here(typing.Protocol):
+            data = x + 1
+            given = Descriptor()
+
+        return x + isinstance(x, Here), Here.data
+
+    check(fn, X)

@@ -67,8 +67,8 @@ def test_the_graph_as_a_table():
 
 def test_modified_bytecode_jumps_to_one_of_the_two_resume_functions():
     run = Recording(toy_example)(A, POSITIVE)(A, NEGATIVE)
-    (taken,) = [i for i in dis.get_instructions(toy_example) if i.opname.startswith("POP_JUMP_")]
-    through = taken.offset + 2
+    instructions = list(dis.get_instructions(toy_example))
+    ((taken, through),) = [(i, j.offset) for i, j in zip(instructions, instructions[1:]) if i.opname.startswith("POP_JUMP_")]
     code = run.modified_bytecode("toy_example")
     names = re.findall(r"\((__resume_at_\d+_\d+)\)", code)
     assert [name.split("_")[4] for name in names] == [str(through), str(taken.argval)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -397,3 +399,30 @@ def test_lists_that_a_comparison_empties():
         return x + 1, left == right
 
     check_made(fn, make)
+
+
+@pytest.mark.parametrize("change", [list.clear, lambda items: items.append(7), lambda items: items.__setitem__(0, 9)])
+@pytest.mark.parametrize("index", [slice(None, None, -1), slice(3, None), slice(1, 3)])
+def test_an_iterator_that_changes_the_list_whose_slice_it_is_assigned_to(index, change):
+    if sys.version_info < (3, 13) and change is list.clear and index.step:
+        pytest.skip("older versions may crash there themselves")
+
+    class Changing:
+        def __init__(self, items):
+            self.items = items
+
+        def __iter__(self):
+            yield from list(self.items)
+            change(self.items)
+
+    def fn(x):
+        items = list(range(5))
+        given = Changing(items)
+        tracer.graph_break()
+        try:
+            items[index] = given
+        except ValueError as error:
+            return x + 1, items, str(error)
+        return x + 1, items
+
+    check(fn, X)

@@ -413,3 +413,28 @@ def test_a_generator_is_named_after_its_function():
         return x + 1, made.__name__, made.__qualname__
 
     check(fn, torch.ones(2))
+
+
+def test_closing_gives_what_the_generator_returns():
+    def returning(value):
+        try:
+            yield 1
+        except GeneratorExit:
+            return value
+
+    def delegating(x):
+        try:
+            yield from returning(5)
+        except GeneratorExit:
+            return x
+
+    def fn(x):
+        seen = []
+        for generator in (returning(3), returning(None), delegating(x)):
+            seen.append(generator.close() if seen else (next(generator), generator.close()))
+            seen.append(generator.close())
+        started = delegating(x)
+        next(started)
+        return x + 1, seen, started.close()
+
+    captured(fn, X)

@@ -69,7 +69,8 @@ def test_an_instance_that_escapes_is_one_of_the_class_that_escapes():
     checked = captured(fn, X)
     point, cls, (more,) = checked.result
     assert type(point) is cls is type(more) and type(point.more()) is cls
-    assert cls.__module__ == __name__ and list(vars(cls))[:3] == ["__module__", "count", "__init__"]
+    names = [name for name in vars(cls) if name != "__firstlineno__"]  # Python 3.13 has it
+    assert cls.__module__ == __name__ and names[:3] == ["__module__", "count", "__init__"]
 
 
 def test_zero_argument_super_in_a_class_that_escapes():

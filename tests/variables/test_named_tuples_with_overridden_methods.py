@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import torch
 
+import tracer
 from tests.soundness.watching import Watched
-from tests.support import check
+from tests.support import captured_made, check, check_made
 
 X = torch.tensor([1.0, 2.0])
 
@@ -150,3 +151,55 @@ def test_classes_that_change():
     changed("_replace", lambda self, **fields: 5)
     changed("__len__", lambda self: 9)
     changed("x", property(lambda self: 50.0))
+
+
+class Plain(collections.namedtuple("Plain", "a b")):
+    pass
+
+
+class Noted(collections.namedtuple("Noted", "failed attempted")):
+    """Without `__slots__`: each instance has a dict."""
+
+    def __new__(cls, failed, attempted, *, skipped=0):
+        made = super().__new__(cls, failed, attempted)
+        made.skipped = skipped
+        return made
+
+
+def test_an_instance_keeps_what_is_set_on_it():
+    def fn(x, given):
+        made = Noted(x, 2, skipped=5)
+        given.more = 3
+        tracer.graph_break()
+        failed, attempted = made
+        return failed + attempted, made, made.skipped, given, given.skipped, given.more, vars(made), hasattr(made, "more")
+
+    check_made(fn, lambda: ((X, Noted(1, X, skipped=7)), {}))
+
+
+def test_a_store_to_an_instance_is_no_error_that_the_program_handles():
+    def fn(x):
+        try:
+            made = Noted(1, 2, skipped=3)
+        except AttributeError:
+            return x, "no store"
+        finally:
+            print("made")
+        return x + 1, made.skipped
+
+    check(fn, X)
+
+
+def test_one_from_outside_is_captured_with_its_dict():
+    def fn(x, given):
+        made = Plain(1, 2)
+        return (
+            x + given.skipped,
+            given._replace(failed=made),
+            given == (1, 2),
+            made == given,
+            hasattr(given, "more"),
+            made._asdict(),
+        )
+
+    captured_made(fn, lambda: ((X, Noted(1, 2, skipped=7)), {}))

@@ -8,6 +8,7 @@ import collections
 import contextvars
 import dataclasses
 import functools
+import os
 import pathlib
 import struct
 import threading
@@ -487,3 +488,7 @@ def test_paths_are_put_together():
         return x * len(path.parts), str(path), parts, path == pathlib.PurePosixPath("a/b/c.txt"), f"{path}"
 
     captured(f, X)
+
+
+def test_the_parts_of_paths_that_os_path_leaves_to_c():
+    captured(lambda x: (x + 1, os.path.normpath("a//b/../c"), os.path.normpath(""), os.path.split("a/b")), torch.ones(2))

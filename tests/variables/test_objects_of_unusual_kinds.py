@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import types
+import typing
 
+import pytest
 import torch
 
-from tests.support import check, check_made
+from tests.support import captured, check, check_made
+
+X = torch.ones(2)
+T = typing.TypeVar("T")
 
 
 class Changing:
@@ -36,6 +42,20 @@ def test_dict_with_a_key_whose_hash_has_changed():
     check_made(fn, make)
 
 
+def test_dict_with_keys_that_have_become_equal():
+    first, second = Changing(1), Changing(1)
+    table = {first: "first"}
+    first.v = 2
+    table[second] = "second"
+    second.v = 2
+    assert len(table) == 2
+
+    def fn(x):
+        return x + len(table), list(table.values())
+
+    check(fn, X)
+
+
 def test_methods_that_modules_have_from_object():
     def fn(x, module):
         return x + 1, module.__reduce_ex__.__name__
@@ -48,3 +68,116 @@ def test_copying_a_module_fails_as_in_python():
         return x, copy.deepcopy(types)
 
     assert isinstance(check(fn, torch.ones(2)).error, TypeError)
+
+
+class Bare:
+    __slots__ = ("own",)
+    fixed = 1
+
+    def method(self):
+        return 2
+
+
+class Checking(Bare):
+    __slots__ = ()
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+
+
+@pytest.mark.parametrize("cls", [Bare, Checking])
+@pytest.mark.parametrize("name", ["missing", "fixed", "method"])
+def test_an_object_without_a_dict_refuses_a_store_in_cpythons_words(cls, name):
+    def fn(x, obj):
+        obj.own = 5
+        try:
+            setattr(obj, name, 3)
+        except AttributeError as error:
+            return x + obj.own, str(error)
+
+    check_made(fn, lambda: ((X, cls()), {}))
+
+
+def test_what_is_missing_is_named_in_cpythons_words():
+    def fn(x):
+        obj, texts = Bare(), []
+        for read in (
+            lambda: obj.own,
+            lambda: obj.other,
+            lambda: object.__getattribute__(obj, "own"),
+            lambda: delattr(obj, "own"),
+            lambda: delattr(obj, "other"),
+            lambda: delattr(obj, "fixed"),
+            lambda: setattr([], "other", 1),
+            lambda: setattr((), "other", 1),
+            lambda: setattr(collections.deque(), "other", 1),
+        ):
+            try:
+                read()
+            except AttributeError as error:
+                texts.append(str(error))
+        return x + 1, texts
+
+    captured(fn, X)
+
+
+def test_super_of_another_class_is_refused_in_cpythons_words():
+    def fn(x, owner):
+        try:
+            super(Bare, owner)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    for owner in (3, "text", collections.OrderedDict(), Checking, int, collections.OrderedDict):
+        check(fn, X, owner)
+
+
+def test_descriptors_written_in_c_are_read_by_hand():
+    mro_of, dict_of, own = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__, Bare.__dict__["own"].__get__
+
+    def fn(x):
+        obj = Checking()
+        obj.own = x + 1
+        return own(obj), own(obj, Checking), mro_of(Checking)[1].fixed, "method" in dict_of(Bare), "other" in dict_of(Bare)
+
+    captured(fn, X)
+
+
+class WithDefault(Bare):
+    def __getattr__(self, name):
+        return 7
+
+
+def test_a_descriptor_that_is_read_by_hand_asks_no_getattr():
+    own = Bare.__dict__["own"].__get__
+
+    def fn(x):
+        obj = WithDefault()
+        try:
+            return x + obj.own, own(obj)
+        except AttributeError as error:
+            return x + 1, str(error)
+
+    check(fn, X)
+
+
+CALLS = []
+
+
+class Counting(typing.Generic[T]):
+    def __init_subclass__(cls, **options):
+        CALLS.append(cls.__name__)
+        super().__init_subclass__(**options)
+
+
+class Counted(Counting):
+    pass
+
+
+def test_a_class_method_written_in_c_that_super_finds_is_called_behind_a_break():
+    def fn(x):
+        CALLS.clear()
+        Counted.__init_subclass__()
+        return x + 1, list(CALLS)
+
+    check(fn, X)

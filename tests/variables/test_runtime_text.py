@@ -168,3 +168,11 @@ def test_a_number_of_a_class_with_a_repr_of_its_own_is_written_by_it():
         return x + 1, texts, f"{SEVEN:>4}"
 
     check(fn, torch.ones(2))
+
+
+def test_a_text_that_is_formatted_whole_is_not_looked_into():
+    def fn(x):
+        text = f"{x.shape[0]!r}"
+        return x + 1, f"{text}", f"{x.shape[0]!s:>5}|"
+
+    assert not _for_sizes(fn, 3, 4, 10, dynamic=True).recompiles

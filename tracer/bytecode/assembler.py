@@ -10,6 +10,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from types import CodeType
 from typing import Any
 
@@ -393,7 +394,7 @@ class Assembler:
         if op.opname in _CELL_OPS:
             arg = _variable(op, arg, layout)
         elif op.opname in _INTRINSICS:
-            arg = _INTRINSICS[op.opname](arg)
+            arg = _intrinsic(_INTRINSICS[op.opname], arg)
         elif op.opname == "COMPARE_OP":
             arg = _comparison(arg)
         elif op.opname == "BINARY_OP":
@@ -439,6 +440,15 @@ def _renamed(raw: bytes, opcodes: dict[int, int]) -> bytes:
         offset += 2 + 2 * FACTS[opcode].caches
         index += 1
     return bytes(code)
+
+
+def _intrinsic(functions: type[IntEnum], number: int) -> IntEnum:
+    """The library takes members of its enumerations, which end with the functions of 3.12. Later ones are members of no name."""
+    if number in functions.__members__.values():
+        return functions(number)
+    made = int.__new__(functions, number)
+    made._value_ = number
+    return made
 
 
 def _comparison(arg: str | tuple[bool, str]) -> Compare:

@@ -117,6 +117,7 @@ NAMES = (
     "torch._inductor.codecache.CppPythonBindingsCodeCache._load_library",
     "torch._inductor.codecache.PyCodeCache.modules",
     "torch._inductor.compile_fx.compile_fx",
+    "torch._inductor.config.freezing",
     "torch._inductor.config.patch",
     "torch._inductor.config.triton.cudagraphs",
     "torch._inductor.cudagraph_utils.BoxedDeviceIndex",

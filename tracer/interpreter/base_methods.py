@@ -11,7 +11,7 @@ import types
 
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.raising import raise_attribute_error
-from tracer.protocol.lookups import lookup, rely_on_bases, storage_base
+from tracer.protocol.lookups import lookup, no_attribute, rely_on_bases, storage_base
 from tracer.protocol.models import model_of
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker, invoke
@@ -160,7 +160,7 @@ def _object_method(tx: Tracer, owner: UserObjectVariable, name: str, args: list[
         found = owner.find_attr(tx, args[0].constant())
         if found is not None:
             return found
-        raise_attribute_error(tx, owner, args[0], f"{owner.cls.__name__!r} object has no attribute {args[0].constant()!r}")
+        raise_attribute_error(tx, owner, args[0], no_attribute(owner.cls, args[0].constant()))
     if name == "__delattr__":
         owner.default_del_attr(tx, args[0].constant())
         return NONE

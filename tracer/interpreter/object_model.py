@@ -53,13 +53,14 @@ def class_source(tx: Tracer, cls: type, of: VariableTracker | None) -> Source | 
     variable = class_variable(tx, cls, of)
     if variable.source is not None:
         return variable.source
+    start: VariableTracker | None
     if isinstance(of, ClassVariable):
         start = of
     elif of is not None and of.source is not None:
         start = class_variable(tx, of.python_type(), of)
-    else:
-        return importable_source(cls)
-    if start.source is None:
+    else:  # an instance that the trace made, maybe of a class that it has met
+        start = None if of is None else tx.trace.builder.known(of.python_type())
+    if not isinstance(start, ClassVariable) or start.source is None:
         return importable_source(cls)
     index = next((index for index, base in enumerate(start.value.__mro__) if base is cls), None)
     return importable_source(cls) if index is None else ItemSource(GenericAttrSource(start.source, "__mro__"), index)

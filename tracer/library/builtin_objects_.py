@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.library.class_checks import find_attr
-from tracer.protocol.lookups import lookup, storage_base
+from tracer.protocol.lookups import lookup, storage_base, type_name
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.classes import ClassVariable, SuperVariable
@@ -109,8 +109,19 @@ def _super(tx: Tracer, *args: Value) -> Value:
         unsupported("unsupported-builtin", function="super outside of a method")
     of_class = isinstance(owner, ClassVariable) and issubclass(owner.value, cls.value)
     if not of_class and not issubclass(owner.python_type(), cls.value):
-        tx.raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
+        kind = (
+            f"type {type_name(owner.value)}"
+            if isinstance(owner, ClassVariable)
+            else f"instance of {type_name(owner.python_type())}"
+        )
+        tx.raise_error(TypeError, _NO_INSTANCE.replace("instance of str", kind).replace("(int)", f"({type_name(cls.value)})"))
     return SuperVariable(cls.value, owner)
+
+
+try:
+    super(int, "")
+except TypeError as _error:
+    _NO_INSTANCE = str(_error)  # names the two from Python 3.13 on
 
 
 @models(vars)

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.library.class_checks import find_attr
-from tracer.protocol.lookups import lookup
+from tracer.protocol.lookups import has_from_python, lookup
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.class_making import become_abstract
 from tracer.variables.classes.made_classes import (
     ClassMethodVariable,
     MadeClassVariable,
+    Placeholder,
     PropertyVariable,
     StaticMethodVariable,
 )
-from tracer.variables.functions.python_functions import UserFunctionVariable
+from tracer.variables.functions.python_functions import UserFunctionVariable, as_written
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import NONE
 
@@ -101,6 +102,25 @@ def _init_protocol_class(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Valu
 _PROTOCOL_META: Any = type(typing.Protocol)
 if "__init__" in vars(_PROTOCOL_META):  # from Python 3.12 on
     models(vars(_PROTOCOL_META)["__init__"])(_init_protocol_class)
+
+
+def _runtime_checkable(tx: Tracer, cls: Value, /) -> Value:
+    """Notes the members that are no methods, which it reads from the class."""
+    if not isinstance(cls, MadeClassVariable):
+        return tx.inline(as_written(typing.runtime_checkable), [cls], {})
+    for name in getattr(cls.value, "__protocol_attrs__", ()):
+        static = lookup(cls.value, name)[1]
+        if isinstance(static, Placeholder) or has_from_python(type(static), "__get__"):
+            unsupported("makes-a-class", function=f"@runtime_checkable of a class with a value of the program for {name}")
+    try:
+        cls.apply_step(tx, typing.runtime_checkable)
+    except TypeError as error:
+        unsupported("makes-a-class", cause=error, function=f"A decorator that fails ({error})")
+    return cls
+
+
+if "__non_callable_proto_members__" in typing.runtime_checkable.__code__.co_names:  # from Python 3.13 on
+    models(typing.runtime_checkable)(_runtime_checkable)
 
 
 def _init_by_typing(tx: Tracer, of: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:

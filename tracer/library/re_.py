@@ -11,7 +11,7 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.objects.patterns import PatternVariable
-from tracer.variables.values.constant import fold
+from tracer.variables.values.constant import fold, plain_value
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -21,6 +21,7 @@ Value = VariableTracker
 
 @models(re._compile)  # type: ignore[attr-defined]  # private in re
 def _compile(tx: Tracer, pattern: Value, flags: Value) -> Value:
+    flags = plain_value(flags)  # from Python 3.13 on, `re.sub` and others pass a zero of a class of their own
     if isinstance(pattern, PatternVariable) and flags.is_constant() and not flags.constant():
         return pattern
     if not (pattern.is_constant() and flags.is_constant()):

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.guards.references import class_name
 from tracer.guards.unchanged import ABSENT, Findings, find
-from tracer.sources.reading import is_heap_type, type_mro
+from tracer.sources.reading import is_a, is_heap_type, type_mro
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -110,3 +110,38 @@ def type_name(cls: type) -> str:
     """The name of a class as C's error messages show it."""
     plain = is_heap_type(cls) or cls.__module__ == "builtins"
     return cls.__name__ if plain else f"{cls.__module__}.{cls.__name__}"
+
+
+# -- the words of errors, which depend on the version of Python ----------------------------------------------------------------
+
+
+class _Example:
+    __slots__ = ("slot",)
+
+
+def _words_of(function: Callable[..., Any], *args: Any) -> str:
+    try:
+        function(_Example(), *args)
+    except AttributeError as error:
+        return str(error)
+    raise AssertionError
+
+
+_NAMES_SLOTS_IN_FULL = _Example.__module__ in _words_of(getattr, "slot")  # from Python 3.13 on
+_NO_DICT = _words_of(setattr, "name", None).partition("'name'")[2]  # "and no __dict__ for ...", likewise
+
+
+def no_attribute(cls: type, name: str) -> str:
+    """What CPython says where an instance of `cls` has no such attribute, or an empty slot."""
+    said = type_name(cls)
+    if _NAMES_SLOTS_IN_FULL and is_a(lookup(cls, name)[1], types.MemberDescriptorType):
+        said = cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+    return f"{said!r} object has no attribute {name!r}"
+
+
+def no_place_for(cls: type, name: str) -> str:
+    """What CPython says where an attribute is set or deleted on an instance of `cls`, which has no dict."""
+    if lookup(cls, name)[1] is not MISSING:
+        return f"{type_name(cls)!r} object attribute {name!r} is read-only"
+    is_plain = all(lookup(cls, hook)[0] is object for hook in ("__setattr__", "__delattr__"))
+    return f"{type_name(cls)!r} object has no attribute {name!r}{_NO_DICT if is_plain else ''}"

@@ -1,5 +1,6 @@
 """What Python 3.12 brings: type parameters and aliases (PEP 695), f-strings that hold any text (PEP 701), comprehensions that run
-in the frame around them (PEP 709). Older versions write none of it."""
+in the frame around them (PEP 709). What 3.13 brings: defaults of type parameters (PEP 696), a `locals()` that is new at each call
+(PEP 667). Older versions write none of it."""
 
 from __future__ import annotations
 
@@ -84,4 +85,44 @@ if sys.version_info >= (3, 12):
             f"[{name} + 1 for {name} in {w.expr('list')}]",
             f"[{name} for {name} in [{name} * 2 for {name} in {w.expr('list')}] if {name} % 2]",
             f"list({{{name}: (lambda: {name})() for {name} in {w.expr('list')}}}.values())",
+        )
+
+
+if sys.version_info >= (3, 13):
+
+    @statement("type parameters with defaults", 0.7)
+    def _(w: Writer) -> str | None:
+        if w.flat:
+            return REFUSED
+        name, default = w.fresh("f"), w.pick("int", "list[int]", "(LOG.append('evaluated'), str)[1]")
+        with w.function(
+            f"def {name}[S, T = {default}{w.pick('', ', **P = [T]')}](a: S, b: T = {w.expr('int')}) -> T:", int="a b"
+        ):
+            w.mark()
+            w.line(f"return a * 2 + b + {w.expr('int')} % 7")
+        w.assign("int", f"{name}({w.expr('int')})")
+        if w.chance(0.5):
+            w.line(f"LOG.append({name}.__type_params__[1].{w.pick('__default__', 'has_default()', '__name__')})")
+        return None
+
+    @statement("generic class with defaults", 0.7)
+    def _(w: Writer) -> str | None:
+        if w.flat:
+            return REFUSED
+        name, derived = w.fresh("C"), w.fresh("C")
+        w.line(f"class {name}[T, S = {w.pick('int', 'list[T]', 'dict[str, T]')}]:")
+        w.line("    def both(self, value: T, other: S) -> tuple[T, S]:")
+        w.line(f"        return value, other, {w.expr('int')}")
+        w.mark()
+        w.line(f"class {derived}({name}[{w.pick('int', 'int, str', 'list[int]')}]): ...")
+        w.assign("tuple", f"{derived}().both({w.expr('int')}, {w.expr('int')})")
+        if w.chance(0.4):
+            w.line(f"LOG.append({name}[int] == {name}[{w.pick('int', 'str', 'int, int')}])")
+        return None
+
+    @expression("dict", "locals() twice", 0.4)
+    def _(w: Writer) -> str:
+        return w.pick(
+            "(lambda a, b: [locals(), b := 3, locals()][0])(1, 2)",
+            "(lambda a: [locals(), (table := locals()).update(a=9), {**table, 'b': a}][2])(4)",
         )

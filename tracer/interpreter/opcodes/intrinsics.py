@@ -14,7 +14,7 @@ from tracer.interpreter.opcodes.arithmetic import unary_positive
 from tracer.interpreter.opcodes.containers import list_to_tuple
 from tracer.interpreter.opcodes.exceptions import prep_reraise_star
 from tracer.protocol.variable import is_exception
-from tracer.variables.classes.type_parameters import generic_of, type_alias, type_parameter
+from tracer.variables.classes.type_parameters import generic_of, type_alias, type_parameter, with_default
 from tracer.variables.functions.python_functions import NestedFunctionVariable
 from tracer.variables.iterators.generators import stopped_error
 
@@ -53,6 +53,12 @@ def _set_type_parameters(tx: Frame, inst: Instruction) -> None:
     tx.push(function)
 
 
+def _set_default(tx: Frame, inst: Instruction) -> None:
+    """type parameter, function that gives its default -> type parameter"""
+    parameter, function = tx.pop_many(2)
+    tx.push(with_default(tx, parameter, function, inst.oparg))
+
+
 _Handler = Callable[["Frame", Instruction], None]
 _ONE_OPERAND: dict[int, _Handler] = {
     3: _stopiteration_error,
@@ -69,6 +75,7 @@ _TWO_OPERANDS: dict[int, _Handler] = {
     2: functools.partial(_type_parameter, 2, "TypeVar"),
     3: functools.partial(_type_parameter, 2, "TypeVar"),
     4: _set_type_parameters,
+    5: _set_default,
 }
 
 

@@ -47,6 +47,10 @@ def format_with_spec(tx: Frame, inst: Instruction) -> None:
 
 
 def _formatted(tx: Frame, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> VariableTracker:
+    if isinstance(value, RuntimeTextVariable) and conversion is None:
+        whole = value.with_spec(spec)
+        if whole is not None:
+            return whole
     later = piece(tx, value, conversion, spec)
     if later is not None:
         return RuntimeTextVariable(tx, (later,))

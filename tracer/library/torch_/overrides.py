@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode, get_default_nowrap_functions, is_tensor_like
@@ -12,7 +12,7 @@ from torch.utils._device import DeviceContext
 from tracer.graph.fakes.override_probes import in_order_of_precedence
 from tracer.graph_breaks import unsupported
 from tracer.protocol.inlining import transparent
-from tracer.protocol.lookups import lookup
+from tracer.protocol.lookups import defines, lookup
 from tracer.protocol.models import instance_models, models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.classes import ClassVariable
@@ -115,6 +115,8 @@ def _descriptor_method(tx: Tracer, callee: CallableVariable, *args: Value) -> Va
     if method.__name__ == "__get__" and isinstance(descriptor, types.WrapperDescriptorType):  # of object.__setattr__, say
         return bound_by_get(tx, CallableVariable(descriptor), list(args), {})
     name = getattr(descriptor.fget if isinstance(descriptor, property) else descriptor, "__name__", "")
+    if method.__name__ == "__get__" and len(args) in (1, 2) and _reads(descriptor, name, args[0]):
+        return args[0].get_attr(tx, name)
     if not args or not isinstance(args[0], TensorVariable) or lookup(torch.Tensor, name)[1] is not descriptor:
         unsupported("unsupported-builtin", function=method.__qualname__)
     if method.__name__ == "__get__":
@@ -123,6 +125,15 @@ def _descriptor_method(tx: Tracer, callee: CallableVariable, *args: Value) -> Va
         unsupported("unsupported-builtin", function=method.__qualname__)
     TensorVariable.set_attr(args[0], tx, name, args[1])
     return NONE
+
+
+def _reads(descriptor: Any, name: str, value: Value) -> bool:
+    """Whether an attribute of an object is what this descriptor, written in C, gives."""
+    kind = value.python_type()
+    if not isinstance(descriptor, (types.GetSetDescriptorType, types.MemberDescriptorType)) or isinstance(value, TensorVariable):
+        return False
+    is_first = lookup(kind, name)[1] is descriptor and lookup(kind, "__getattribute__")[0] in (object, type)
+    return is_first and not defines(kind, "__getattr__")
 
 
 @models(torch._C.TensorBase.__new__)

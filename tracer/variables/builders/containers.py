@@ -79,7 +79,7 @@ def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: So
     cls = type(value)
     builder.guard(TypeMatch(source, cls))
     builder.guard(LengthMatch(source, tuple.__len__(value)))
-    if hasattr(cls, "n_sequence_fields") or hasattr(cls, "_fields") and acts_as_tuple(cls):
+    if hasattr(cls, "n_sequence_fields") or hasattr(cls, "_fields") and not cls.__dictoffset__ and acts_as_tuple(cls):
         return builder.remember(value, NamedTupleVariable(_items(tuple.__iter__(value), source), cls, source))
     storage = TupleVariable(_items(tuple.__iter__(value), source), source)
     return builder.remember(value, UserObjectVariable(cls, value, source, storage))
@@ -127,6 +127,8 @@ def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, valu
         tracked = tx.literal(key) if plain else tx.wrap(key, DictKeySource(source, index))
         item_source = ItemSource(source, key) if plain else DictValueSource(source, index)
         variable.entries[tracked.hash_key(tx)] = (tracked, Unwrapped(item, item_source))
+    if len(variable.entries) != len(keys):
+        unsupported("unhashable-in-trace", value="a dict whose keys have changed since it was filled: two of them are equal")
 
 
 @tracks(set, frozenset)

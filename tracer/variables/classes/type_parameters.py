@@ -1,4 +1,4 @@
-"""Type parameters and aliases that the traced code makes: `def f[T](x: T)`, `class Box[T]`, `type Pair = tuple[T, T]`.
+"""Type parameters and aliases that the traced code makes: `def f[T = int](x: T)`, `class Box[T]`, `type Pair = tuple[T, T]`.
 
 CPython makes new ones at each run of the statement, so the output code makes them again. While tracing, another object of the
 same kind stands for each, of which forms such as `list[T]` and classes can be made.
@@ -24,6 +24,25 @@ def type_parameter(tx: Tracer, kind: type, parts: list[VariableTracker], opname:
     make: Any = kind
     keywords = {} if kind.__name__ == "TypeVarTuple" else {"infer_variance": True}
     return made_form(tx, make(parts[0].constant(), **keywords), parts, lambda cg: cg.asm.emit(opname, number))
+
+
+def with_default(tx: Tracer, parameter: VariableTracker, function: VariableTracker, number: int) -> VariableTracker:
+    """The parameter, just made, with a default that the function gives (PEP 696)."""
+    plain = typing.cast(TypeFormVariable, parameter).value
+    value = _with_unknown_default(type(plain).__name__, plain.__name__)
+    return made_form(tx, value, [parameter, function], lambda cg: cg.asm.emit("CALL_INTRINSIC_2", number))
+
+
+def _with_unknown_default(kind: str, name: str) -> Any:
+    """One that breaks the graph where its default is asked for, as by the form `Box[int]` of a `class Box[T, S = T]`."""
+    stars = {"TypeVar": "", "TypeVarTuple": "*", "ParamSpec": "**"}[kind]
+    names: dict[str, Any] = {"__unknown__": _unknown_default}
+    exec(f"def made[{stars}{name} = __unknown__()](): ...", names)
+    return names["made"].__type_params__[0]
+
+
+def _unknown_default() -> None:
+    unsupported("unsupported-attribute", value="A type parameter", name="__default__")
 
 
 def type_alias(tx: Tracer, parts: list[VariableTracker], number: int) -> VariableTracker:

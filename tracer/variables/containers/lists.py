@@ -68,7 +68,12 @@ class ListVariable(SequenceVariable):
         if isinstance(index, slice):
             if value.is_constant() and not defines(value.python_type(), "__iter__"):
                 unsupported("call-arguments", error="a slice of a list is assigned something that is not iterable")
-            items, new = self.items(tx), value.unpack(tx)
+            length, new = len(self.items(tx)), value.unpack(tx)
+            items = list(self.items(tx))
+            if len(items) != length:  # versions of CPython differ in when they count them
+                unsupported(
+                    "call-arguments", error="a slice of a list is assigned an iterator that changes the length of the list"
+                )
             try:
                 items[index] = new
             except ValueError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lazy import Unwrapped, realize
-from tracer.protocol.lookups import defines, type_name
+from tracer.protocol.lookups import defines, no_place_for, type_name
 from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, held
 from tracer.variables.containers.ranges import NOT_AN_INDEX, as_int, index_of
@@ -169,7 +169,7 @@ class SequenceVariable(BuiltinVariable):
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         if defines(self.cls, name):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        self.raise_missing(tx, name)
+        tx.raise_error(AttributeError, no_place_for(self.cls, name))
 
 
 def _sequence_of(value: VariableTracker) -> SequenceVariable | None:

@@ -140,7 +140,8 @@ def is_generated(static: Any) -> bool:
 
 class NamedTupleVariable(TupleVariable):
     """An instance of a struct sequence (as torch.return_types.max) or of a `collections.namedtuple` class that acts as a tuple.
-    Instances of other named tuple classes are tracked as objects that hold a tuple."""
+    Instances of other named tuple classes are tracked as objects that hold a tuple, and so are those from outside whose class
+    has a dict (a subclass without `__slots__`). The dict of one that the trace makes is empty."""
 
     methods = Models("named tuple method", TupleVariable.methods)
 
@@ -184,11 +185,15 @@ class NamedTupleVariable(TupleVariable):
             return self.item(tx, list(self.fields).index(name))
         if name == "__class__":
             return tx.class_variable(self.cls, self)
+        if name == "__dict__" and self.cls.__dictoffset__:
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
         return tx.named_tuple_attr(self, name)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         if name in self.fields:
             tx.raise_error(AttributeError, "can't set attribute")
+        if self.cls.__dictoffset__:
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         super().set_attr(tx, name, value)
 
     def call_method(

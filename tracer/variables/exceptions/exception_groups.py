@@ -109,13 +109,19 @@ def _group_of(tx: Tracer, exceptions: VariableTracker) -> VariableTracker:
 # -- splitting ---------------------------------------------------------------------------------------------------------
 
 
+try:
+    ExceptionGroup("", [ValueError()]).split(0)  # type: ignore[call-overload]  # it raises
+except TypeError as _error:
+    _NO_CONDITION = str(_error)  # other words from Python 3.13 on
+
+
 def _matcher(tx: Tracer, condition: VariableTracker) -> _Matches:
     """The predicate that `split` and `subgroup` apply to each exception."""
     if isinstance(condition, FunctionVariable):
         return lambda error: condition.call(tx, [error], {}).truth(tx)
     classes = _classes(tx, condition)
     if classes is None:
-        tx.raise_error(TypeError, "expected a function, exception type or tuple of exception types")
+        tx.raise_error(TypeError, _NO_CONDITION)
     return lambda error: is_exception(error, classes)
 
 

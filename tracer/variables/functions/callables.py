@@ -130,6 +130,14 @@ class BuiltinClassMethodVariable(BuiltinMethodVariable):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return tx.call_library(CallableVariable(self.descriptor), [self.owner, *args], kwargs)
 
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        if lookup(self.owner.identity(), self.name)[1] is self.descriptor:
+            super().reconstruct(cg)
+        else:  # found by super(), behind another of that name
+            bind = types.ClassMethodDescriptorType.__get__
+            descriptor = self.descriptor
+            cg.call_object(bind, lambda: cg.load_const(descriptor), lambda: cg.load_const(None), lambda: cg.load(self.owner))
+
 
 class CallableVariable(RealObjectVariable):
     """A callable without Python code that can be traced: a builtin, a C function, a torch operation. Its calls are modelled in

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any
 
 from tracer.errors import Unsupported, forget_frames
 from tracer.graph.output_graph import Refusal
@@ -189,7 +190,7 @@ class GeneratorVariable(IteratorVariable):
         try:
             leaving = tx.new_exception(GeneratorExit)
             tx.link_to_handled(leaving)
-            item, _ = self.throw(tx, ObservedException(leaving), [leaving])
+            item, returned = self.throw(tx, ObservedException(leaving), [leaving])
         except ObservedException as raised:
             if is_exception(raised.value, (GeneratorExit, StopIteration)):
                 forget_frames(raised)  # among them some that were given it: a cycle
@@ -197,7 +198,7 @@ class GeneratorVariable(IteratorVariable):
             raise
         if item is not None:
             tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
-        return NONE
+        return returned if _CLOSE_GIVES else NONE
 
     def _item_or_stop(self, tx: Tracer, outcome: tuple[VariableTracker | None, VariableTracker]) -> VariableTracker:
         item, returned = outcome
@@ -222,6 +223,17 @@ class GeneratorVariable(IteratorVariable):
     def reconstruct(self, cg: ValueCodegen) -> None:
         self.rebuilt = True
         cg.build_generator(self)
+
+
+def _returns_when_closed() -> Generator[None, None, int]:
+    with contextlib.suppress(GeneratorExit):
+        yield
+    return 1
+
+
+_example: Any = _returns_when_closed()
+next(_example)
+_CLOSE_GIVES = _example.close() is not None  # what the generator returns, from Python 3.13 on
 
 
 def stopped_error(tx: Tracer, cause: VariableTracker) -> VariableTracker:

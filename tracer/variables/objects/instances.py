@@ -14,7 +14,17 @@ import torch
 
 from tracer import _C
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import C_METHOD_TYPES, MISSING, defines, is_data_descriptor, lookup, refuse_changed_class, type_name
+from tracer.protocol.lookups import (
+    C_METHOD_TYPES,
+    MISSING,
+    defines,
+    is_data_descriptor,
+    lookup,
+    no_attribute,
+    no_place_for,
+    refuse_changed_class,
+    type_name,
+)
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.sources.attributes import AttrSource
 from tracer.sources.reading import field_index, is_a, type_dict
@@ -87,7 +97,7 @@ class InstanceVariable(VariableTracker):
             return self._module_attr(tx, name)
         if self._has_getattr():
             return self._call_class_function(tx, "__getattr__", [ConstantVariable(name)])
-        tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
+        tx.raise_error(AttributeError, no_attribute(self.cls, name))
 
     def find_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
         """The value that `object.__getattribute__` finds; None where it would raise AttributeError."""
@@ -222,7 +232,7 @@ class InstanceVariable(VariableTracker):
             if not is_a(static, types.MemberDescriptorType) or "__slots__" not in type_dict(owner):  # C members may be read-only
                 unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         elif not self.cls.__dictoffset__:
-            tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
+            tx.raise_error(AttributeError, no_place_for(self.cls, name))
         tx.effects.store_attribute(self, name, value)
 
     def del_attr(self, tx: Tracer, name: str) -> None:
@@ -238,6 +248,8 @@ class InstanceVariable(VariableTracker):
             if not self._delete_through(tx, name, owner, static):
                 unsupported("unsupported-attribute-store", value=self.describe(), name=name)
             return
+        if not self.cls.__dictoffset__:
+            tx.raise_error(AttributeError, no_place_for(self.cls, name))
         if self.instance_attr(tx, name) is None:
             tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
         tx.delete_attribute(self, name)

@@ -108,6 +108,16 @@ class RuntimeTextVariable(VariableTracker):
         parts = [part if isinstance(part, str) else f"{{{part.value.describe()}}}" for part in self.parts]
         return f"RuntimeTextVariable({''.join(parts)!r})"
 
+    def with_spec(self, spec: str) -> RuntimeTextVariable | None:
+        """`format(text, spec)`; None where that has to look into the text. From Python 3.13 on `{x!r:>30}` formats what one
+        instruction has converted."""
+        if not spec:
+            return self
+        part = self.parts[0] if len(self.parts) == 1 and self._value is None else None
+        if not isinstance(part, Piece) or part.conversion is None or part.spec or not _always_formats("", None, spec):
+            return None
+        return RuntimeTextVariable(self._tx, (part._replace(spec=spec),))
+
     # -- specialised to this call ------------------------------------------------------------------------------------
 
     def is_constant(self) -> bool:
