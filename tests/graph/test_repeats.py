@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 from tracer.graph.repeats import NEVER, Repeat, find_repeats
 
 A, B = list(range(10, 30)), list(range(50, 64))
@@ -54,25 +52,3 @@ def test_no_cut_is_made_where_none_may_be():
 
 def test_stretches_that_do_not_agree_are_left_out():
     assert found_in([1, *A * 4], agree=lambda repeat: [Repeat(repeat.starts[1:], repeat.length)]) == [Repeat((21, 41, 61), 20)]
-
-
-def test_each_token_is_looked_at_once_however_long_the_sequence_is():
-    looked_at = 0
-
-    class Token:
-        def __init__(self, value: float) -> None:
-            self.value = value
-
-        def __hash__(self) -> int:
-            nonlocal looked_at
-            looked_at += 1
-            return hash(self.value)
-
-        def __eq__(self, other: object) -> bool:
-            return isinstance(other, Token) and self.value == other.value
-
-    for count in (20, 160):
-        tokens = [Token(value) for i in range(count) for value in [*A, *[random.random()] * (i % 3), *B]]
-        looked_at = 0
-        assert found_in(tokens)
-        assert looked_at <= 3 * len(tokens)
