@@ -33,7 +33,7 @@ def case_names() -> list[str]:
     """All cases, `kind:name`."""
     warm = [f"warm:{name}" for name in CASES]
     looked_up = [f"lookup:{name}" for name in lookups.MAKERS]
-    return [*warm, *looked_up, *[f"cold:{name}" for name in MODELS], "repeated:blocks",
+    return [*warm, *looked_up, *[f"cold:{name}" for name in MODELS], "deep:llama", "repeated:blocks",
             *[f"outline:{name}" for name in outlined.MODELS], "loop:python", "memory:bert", "import:tracer",
             "second process:bert"]  # fmt: skip
 
@@ -48,6 +48,8 @@ def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[di
         return [lookups.lookup(name, turns)]
     if kind == "cold":
         return measuring.cold(name, turns, depth)
+    if kind == "deep":
+        return measuring.deep(name, turns)
     if kind == "repeated":
         return [repeated.repeated(turns, depth or repeated.BLOCKS)]
     if kind == "outline":
@@ -96,6 +98,7 @@ _COLUMNS = {
              "ratio_of_dispatch"),
     "lookup": ("alone_ns", "mean_ns", "worst_ns", "ratio"),
     "cold": ("own_s", "torch_s", "ratio"),
+    "deep": ("shallow_s", "deep_s", "ratio"),
     "repeated": ("own_compiles", "torch_compiles", "own_s", "torch_s", "ratio"),
     "outline": ("own_s", "torch_s", "own_with_children_s", "torch_with_children_s", "ratio"),
     "loop": ("own_per_s", "torch_per_s", "ratio"),
@@ -107,6 +110,7 @@ _TITLES = {
     "warm": "Warm calls (ns over eager; ns of dispatch to a graph that does nothing)",
     "lookup": "Finding the entry of a call (ns; the ratio is that of the worst call to an entry alone)",
     "cold": "Cold traces (CPU seconds of the first call)",
+    "deep": "A deep model beside a shallow one, with `config.replay` (CPU seconds of the first call)",
     "repeated": "Equal modules compiled one by one (backend compiles; CPU seconds, with the calls)",
     "outline": "First answer under Inductor with equal blocks compiled once (CPU seconds)",
     "loop": "Bytecodes per second",

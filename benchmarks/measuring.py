@@ -222,6 +222,33 @@ def cold(name: str, rounds: int, depth: int | None = None) -> list[dict[str, Any
     return rows
 
 
+SHALLOW, DEEP = 6, 48
+
+
+def deep(name: str, rounds: int) -> list[dict[str, Any]]:
+    """Seconds of the first call of a model of many equal layers beside one of few, where equal layers are traced once."""
+    rows = []
+    for dynamic in (False, True):
+        cases = {depth: trace_cases.build(name, depth) for depth in (SHALLOW, DEEP)}
+        with tracer.config.patch(replay=True):
+            _first_call(cases[SHALLOW], own, dynamic)
+            seconds = interleaved(
+                {str(depth): functools.partial(_first_call, case, own, dynamic) for depth, case in cases.items()}, rounds
+            )
+        shallow, full = seconds[str(SHALLOW)], seconds[str(DEEP)]
+        rows.append(
+            {
+                "kind": "deep",
+                "case": f"{name}, {DEEP} layers beside {SHALLOW}, {'dynamic' if dynamic else 'static'}",
+                "shallow_s": shallow,
+                "deep_s": full,
+                "ratio": full / shallow,
+                "bar": 2.0,
+            }
+        )
+    return rows
+
+
 def loop(rounds: int) -> dict[str, Any]:
     """Bytecodes that are interpreted in a second, of a loop in plain Python."""
     steps = trace_cases.LOOP_STEPS

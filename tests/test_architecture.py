@@ -75,7 +75,7 @@ DOORS: dict[str, set[str]] = {
     "torch._functorch.config": {"tracer.backends.torch_compilers"},
     "torch._functorch.aot_autograd": {"tracer.backends.torch_compilers"},
     "torch._functorch._aot_autograd": {"tracer.backends.torch_compilers", "tracer.saving.compiled_graphs"},
-    "torch._guards": {BRIDGE, "tracer.saving.compiled_graphs"},
+    "torch._guards": {BRIDGE, "tracer.backends.outlining", "tracer.saving.compiled_graphs"},
     "torch._inductor": {
         "tracer.backends.torch_compilers",
         "tracer.saving.compiled_graphs",

@@ -74,6 +74,7 @@ _key(
 _key("only_allow_pt2_compliant_ops", False, "Custom operators without the tag `pt2_compliant_tag` break the graph.")
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
 _key("specialize_float", False, "Python floats are always constants; off: one seen to change is a graph input.")
+_key("replay", False, "In one trace, a module that is like one traced before is not traced again (docs/decisions/replay.md).")
 _key("guard_nn_modules", True, "Attributes of modules that a trace relied on are guarded; off: they never change.")
 _key("force_parameter_static_shapes", True, "Sizes of parameters, and of buffers until they vary, are constants.")
 _key("suppress_errors", True, "Where tracing fails by a bug of the tracer, warn and run the frame in CPython.")
@@ -193,7 +194,7 @@ def snapshot() -> dict[str, Any]:
 _WITHOUT_EFFECT_ON_TRACES = frozenset({
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
     "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
-    "cache_dir", "cache_size",
+    "cache_dir", "cache_size", "replay",
 })  # fmt: skip
 
 

@@ -145,7 +145,8 @@ class TraceAnew(Exception):
     """Raised while tracing: the trace is thrown away and the frame is traced again. By default, the next trace does not keep both
     branches of a condition on sizes but follows the one that this call takes. With `asks_layout`, it decides conditions on the
     strides of results; with `holds_leaves`, it makes leaves that require gradients outside of the graph; with `takes_cache`, the
-    id of a function, it takes what the cache of that function has; with `calls_whole`, likewise, a call of it is one node."""
+    id of a function, it takes what the cache of that function has; with `calls_whole`, likewise, a call of it is one node;
+    without `replays`, it traces each module, also one like another."""
 
     def __init__(
         self,
@@ -154,11 +155,13 @@ class TraceAnew(Exception):
         holds_leaves: bool = False,
         takes_cache: int | None = None,
         calls_whole: int | None = None,
+        replays: bool = True,
     ) -> None:
         self.asks_layout = asks_layout
         self.holds_leaves = holds_leaves
         self.takes_cache = takes_cache
         self.calls_whole = calls_whole
+        self.replays = replays
 
 
 class TorchRuntimeError(Unsupported):

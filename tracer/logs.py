@@ -24,6 +24,7 @@ ARTIFACTS: dict[str, str] = {
     "cache": "what is kept in `config.cache_dir`, and why files there, or entries, are not used",
     "sharing": "each entry that a region takes over from a twin, and the guard that stands in the way of each other one",
     "repeated": "for each graph, which equal blocks a compiler is given once (`config.repeated`), or why none",
+    "replay": "each call of a module that is not traced, because one like it was, and why others are traced",
     "evictions": "each entry that is dropped, and why",
     "bytecode": "original and modified bytecode of each frame",
     "graph_breaks": "each graph break with its reason and the user's stack",

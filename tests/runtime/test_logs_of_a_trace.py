@@ -35,6 +35,8 @@ def recorded(*artifacts: str) -> list[logs.Record]:
             compiled(torch.randn(size), [])
         for equal_module in (torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)):
             tracer.compile(equal_module)(torch.randn(2, 3))
+        with tracer.config.patch(replay=True):
+            tracer.compile(torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(3))))(torch.randn(2, 3))
         with tempfile.TemporaryDirectory() as folder, tracer.config.patch(cache_dir=folder):
             tracer.compile(callee)(torch.randn(2))
             cache_folder.flush()

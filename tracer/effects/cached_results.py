@@ -67,6 +67,10 @@ class CachedResults:
         self._made: dict[VariableTracker, Origin] = {}  # the objects in results
         self._memory: list[tuple[VariableTracker, int, int]] = []  # of those that are tensors: see `keep_tensor`
 
+    def size(self) -> int:
+        """A number that grows with whatever is kept here."""
+        return len(self.asked) + len(self.known) + len(self._made) + len(self._memory)
+
     def keep(self, value: VariableTracker, origin: Origin) -> None:
         """`value` belongs to a cache from here on."""
         self._made.setdefault(value, origin)

@@ -49,6 +49,7 @@ class Effects:
         self.calls: list[DeferredCall] = []  # in order
         self.draws: list[Draw] = []  # random numbers, in order
         self.cached = CachedResults()
+        self.changes: list[VariableTracker | None] = []  # what was about to change, each time; None as for `observer`
         self.answered = 0  # how many reads of what existed before the frame ran this log has answered
         self._has_changed_contents = False  # of something that existed before the frame ran
         self.observer: Callable[[VariableTracker | None], None] | None = None  # called before each change
@@ -83,6 +84,7 @@ class Effects:
         return len(self.draws) - 1
 
     def _notify_observer(self, target: VariableTracker | None) -> None:
+        self.changes.append(target)
         if self.observer is not None:
             self.observer(target)
 

@@ -281,6 +281,7 @@ class TorchState:
         self._after: State = ()
         self._inference = self._inference_after = False
         self._changed = False
+        self.changes = 0  # how often a setting was changed, or a context entered or left
         self._reopen: list[OpenContext] = []
 
     @contextlib.contextmanager
@@ -362,6 +363,7 @@ class TorchState:
     def change(self, function: Callable[..., Any], *args: Any) -> None:
         """Changes a setting now and in the graph."""
         self.output.refuse_on_trial()
+        self.changes += 1
         before = _GRAD_MODE.read()
         function(*args)
         if function is _GRAD_MODE.write:
@@ -387,10 +389,12 @@ class TorchState:
     def set_cache_enabled(self, enabled: bool) -> None:
         self.output.refuse_on_trial()
         self.cache_enabled = enabled
+        self.changes += 1
         self._add_node(torch.set_autocast_cache_enabled, (enabled,))
 
     def enter(self, kind: ContextKind, manager: VariableTracker, args: tuple[Any, ...]) -> None:
         self.output.refuse_on_trial()
+        self.changes += 1
         node = self._add_node(kind.enter, args) if kind.in_graph else None
         context = OpenContext(kind, manager, node, kind.enter(*args), self.cache_enabled)
         if kind.enter is autocast_mode._enter_autocast:

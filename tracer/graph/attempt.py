@@ -20,15 +20,17 @@ class AttemptOptions:
     holds_leaves: bool = False  # leaves that require gradients are made by the output code
     caches_taken: frozenset[int] = frozenset()  # ids of functions whose cache is not traced through where it has the result
     called_whole: frozenset[int] = frozenset()  # ids of functions a call of which is one node
+    replays: bool = True  # a module like one that was traced is not traced again
 
     def after(self, anew: TraceAnew) -> AttemptOptions:
         """The options of the next attempt, after `anew` has ended this one."""
         functions = anew.takes_cache, anew.calls_whole
-        needs_more = anew.asks_layout or anew.holds_leaves or functions != (None, None)
+        needs_more = anew.asks_layout or anew.holds_leaves or functions != (None, None) or not anew.replays
         return dataclasses.replace(
             self,
             keeps_branches=self.keeps_branches and needs_more,
             asks_layout=self.asks_layout or anew.asks_layout,
+            replays=self.replays and anew.replays,
             holds_leaves=self.holds_leaves or anew.holds_leaves,
             caches_taken=self.caches_taken if anew.takes_cache is None else self.caches_taken | {anew.takes_cache},
             called_whole=self.called_whole if anew.calls_whole is None else self.called_whole | {anew.calls_whole},

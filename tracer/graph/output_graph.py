@@ -23,6 +23,7 @@ from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_leaf, symbols
 from tracer.graph.fakes.function_views import FunctionViews
 from tracer.graph.fakes.input_memory import InputMemory
 from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
+from tracer.graph.journal import Journal, NoJournal
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
@@ -97,6 +98,7 @@ class OutputGraph:
         self._recorder: Recorder | None = recorder  # None once the graph is finished
         world.fake_mode.answer_wrappers_with(recorder.dispatched)
         self.guards: dict[Guard, None] = {}
+        self.journal = Journal() if options.replays else NoJournal()
         self.inputs: dict[Source, GraphInput] = {}
         self.memory = None if options.runs_as_written else InputMemory()  # of inputs; set if the backend may reorder
         self.attributes: dict[str, Any] = {}  # constants of the graph module
@@ -222,6 +224,11 @@ class OutputGraph:
         return self._call("call_method", name, operator.methodcaller, args, kwargs)
 
     def _call(self, op: str, target: Any, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
+        with self.journal.recording("_call", op, target, run, args, kwargs) as event:
+            event.result = result = self._record_call(op, target, run, args, kwargs)
+        return result
+
+    def _record_call(self, op: str, target: Any, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
         self.refuse_on_trial()
         fake_args, fake_kwargs = map_arg((args, kwargs), example_of)
         check_placement(self, target, fake_args, fake_kwargs)
@@ -271,18 +278,26 @@ class OutputGraph:
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], example: Any
     ) -> VariableTracker:
         """Records arithmetic on symbolic numbers, whose result is already known. A constant result leaves no node."""
-        known = self._symbol_nodes.get(expr_of(example)) if isinstance(example, torch.SymInt) else None
-        node = known or self.create_node("call_function", function, args, kwargs, example, pure=True)
-        return self.wrap(node, example)
+        with self.journal.recording("symbolic_result", function, args, kwargs, example) as event:
+            known = self._symbol_nodes.get(expr_of(example)) if isinstance(example, torch.SymInt) else None
+            node = known or self.create_node("call_function", function, args, kwargs, example, pure=True)
+            event.result = result = self.wrap(node, example)
+        return result
 
     def measure(self, tensor: fx.Node, method: str, dim: int, example: torch.SymInt) -> VariableTracker:
         """A symbolic size or stride of a tensor of the graph."""
         expr = expr_of(example)
-        node = self._symbol_nodes.get(expr)
-        if node is None:
-            node = self.create_node("call_method", method, (tensor, dim), {}, example, pure=True)
-            self._symbol_nodes[expr] = node
-        return self.wrap(node, example)
+        with self.journal.recording("measure", tensor, method, dim, example) as event:
+            node = self._symbol_nodes.get(expr)
+            if node is None:
+                node = self.create_node("call_method", method, (tensor, dim), {}, example, pure=True)
+                self._symbol_nodes[expr] = node
+            event.result = result = self.wrap(node, example)
+        return result
+
+    def symbol_nodes(self) -> set[fx.Node]:
+        """The nodes that give a symbol, or an expression of symbols."""
+        return set(self._symbol_nodes.values())
 
     def item(self, node: fx.Node, index: int, example: Any) -> fx.Node:
         """One of the results of a node."""
@@ -307,6 +322,7 @@ class OutputGraph:
         if target is operator.pow and isinstance(args[0], (int, float)):
             target = pow  # torch.fx writes operator.pow(-7, n) as `-7 ** n`, which is -(7 ** n)
         node = self.graph.create_node(op, target, args, kwargs)
+        self.journal.made(node)
         node.meta[EXAMPLE] = example
         if isinstance(example, torch.Tensor) and example.requires_grad and is_leaf(example):
             self.own_leaves.append((example, recorder.break_step()))
@@ -446,6 +462,7 @@ class OutputGraph:
     def close(self) -> None:
         """Called when the graph is finished. Drops real values and the recorder."""
         self._recorder = None
+        self.journal.clear()
         self.world.close()
         self.inputs.clear()
         self.memory = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 from typing import Any
@@ -74,6 +75,21 @@ def inline(
     """`passed`: what the call passes on besides; there are no `kwargs` then.
 
     A function that is allowed in torch's graphs is traced through where it can be, as that follows sizes that vary."""
+    replayer = tx.trace.replayer
+    if replayer is not None and isinstance(function, UserFunctionVariable) and replayer.concerns(function, args):
+        run = functools.partial(_inline, tx, function, args, kwargs, direct, passed)
+        return replayer.call(tx, function, args, kwargs, passed, run)
+    return _inline(tx, function, args, kwargs, direct, passed)
+
+
+def _inline(
+    tx: Tracer,
+    function: FunctionVariable,
+    args: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+    direct: bool,
+    passed: Passed | None,
+) -> VariableTracker:
     if not isinstance(function, UserFunctionVariable) or not user_marks.is_allowed_by_torch(function.value):
         return _traced_through(tx, function, args, kwargs, direct, passed)
     if id(function.value) in tx.output.options.called_whole:

@@ -83,6 +83,8 @@ def _is_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     for side in (left, right):
         if isinstance(side, UserFunctionVariable):
             side.guard_identity(tx)
+    if not (left.is_constant() or right.is_constant()):
+        tx.output.journal.refuse("it compares identities")
     if left.is_constant() and right.is_constant() and is_nan(left.constant()) and is_nan(right.constant()):
         return constants_are_one(tx, left, right)
     if left.identity() is right.identity():
@@ -95,11 +97,18 @@ def _is_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     return False
 
 
+def _is_singleton(value: VariableTracker) -> bool:
+    """Whether a value is known by its kind alone: nothing else is the same object."""
+    return value.is_constant() and type(value.constant()) in (type(None), bool, type(...), type(NotImplemented))
+
+
 def is_same(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """`left is right`"""
     if left is right:
         return True
     tx.effects.cached.refuse_comparison(left, right)
+    if not (_is_singleton(left) or _is_singleton(right)):
+        tx.output.journal.refuse("it compares identities")
     if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
         other = right if isinstance(left, SymNodeVariable) else left
         if not issubclass(other.python_type(), (int, float)):

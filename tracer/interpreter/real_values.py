@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def real_value(tx: Tracer, value: VariableTracker, what: str) -> Any:
     """The real value; tensors that the graph computes are computed now. `what` describes it in the error if there is none yet."""
+    tx.output.journal.refuse("it calls a function while tracing")
     if value.is_constant():
         return value.constant()
     if isinstance(value, TensorVariable):

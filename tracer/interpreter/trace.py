@@ -19,6 +19,7 @@ from tracer.graph_breaks import unsupported
 from tracer.guards.memory import MemoryApart, MemoryShared
 from tracer.guards.tensors import TensorMatch
 from tracer.guards.unchanged import Findings
+from tracer.interpreter.replay import Replayer
 from tracer.interpreter.results import wrap_result
 from tracer.interpreter.wrapper_dispatch import dispatched
 from tracer.locations import UserLocation
@@ -78,6 +79,7 @@ class Trace:
         self.torch_state = TorchState(self.output)
         self.overrides = OverrideState()
         self.builder = VariableBuilder(self)
+        self.replayer = Replayer(self) if options.replays else None
         self.break_at = break_at
         self.steps = 0
         self.lines = monitoring.begin()  # those that frames of the program come to
@@ -177,6 +179,7 @@ class Trace:
 
     def note_id_read(self) -> None:
         """The program has called id()."""
+        self.output.journal.refuse("it calls id()")
         self.ids_are_keys = True
 
     @contextlib.contextmanager
@@ -208,6 +211,8 @@ class Trace:
         self.row_iterators.clear()
         self.read_late.clear()
         self.builder.forget()
+        if self.replayer is not None:
+            self.replayer.forget()
         self.stand_ins.clear()
         for prototype in self.findings.made.values():
             detach_prototype(prototype)
@@ -248,6 +253,19 @@ class Trace:
         if guard not in guards and (config.guard_nn_modules or not self._is_module_state(guard)):
             object.__setattr__(guard, "where", self.location())
             guards[guard] = None
+            self.output.journal.guarded(guard)
+
+    def restate(self, guard: Guard) -> None:
+        """Adds a guard that says of another object what one with the same `where` says of the first."""
+        guards = self.output.guards
+        if guard not in guards:
+            guards[guard] = None
+            self.output.journal.guarded(guard)
+
+    def skip(self, steps: int, torch_calls: int) -> None:
+        """Goes on as if so many instructions had run, and called so many of torch's functions."""
+        self.steps += steps
+        self.torch_calls += torch_calls
 
     def _is_module_state(self, guard: Guard) -> bool:
         """Whether a guard is on the state of a module. Guards on tensors do not count: they are checked in any case."""

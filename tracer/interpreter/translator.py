@@ -296,6 +296,7 @@ class InstructionTranslator:
         return location
 
     def callers(self) -> Callers:
+        self.output.journal.refuse("it looks at its callers")
         return Callers(self)
 
     def frames(self) -> list[InstructionTranslator]:

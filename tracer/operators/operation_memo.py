@@ -61,7 +61,7 @@ class OperationCache:
             key = CallKey(mode, operation, args, kwargs)
         except NotCacheable:
             return run()
-        cache, parts = self._of_this_state(), (*key.parts, *_repeated(key.tensors))
+        cache, parts = self.of_this_state(), (*key.parts, *_repeated(key.tensors))
         known = cache.get(parts)
         if known is not None:
             try:
@@ -78,7 +78,7 @@ class OperationCache:
             cache[parts] = self._known(operation, key, result) if is_repeatable else None
         return result
 
-    def _of_this_state(self) -> dict[tuple[Any, ...], Known | None]:
+    def of_this_state(self) -> dict[tuple[Any, ...], Known | None]:
         """The results that are known under the present settings of torch."""
         for state, cache in self._by_state:
             if state.check():

@@ -91,23 +91,26 @@ class FrameConversion:
     def entry(self) -> Any:
         """Traces and makes the entry; a second time if another thread or a finalizer has changed what the guards read."""
         try:
-            return self._trace_until_complete()
-        except _StaleGuards:
-            pass
+            return self._trace_until_complete(replays=config.replay and config.guard_nn_modules)
+        except _StaleGuards as stale:
+            logs.emit("replay", f"GIVEN UP: {stale}")
         try:
-            return self._trace_until_complete()
+            return self._trace_until_complete(replays=False)
         except _StaleGuards as stale:
             if len(sys._current_frames()) > 1:
                 raise errors.NotNow("another thread changes what the guards read") from None
             raise errors.InternalTracerError(str(stale)) from None
 
-    def _trace_until_complete(self) -> Any:
-        """Traces until the frame ends or an attempt stops at a break that is known from the attempt before."""
+    def _trace_until_complete(self, replays: bool) -> Any:
+        """Traces until the frame ends or an attempt stops at a break that is known from the attempt before. `replays`: modules
+        like one traced before are not traced again."""
         break_at: int | None = None
         reason: errors.Unsupported | None = None
         backend = self.region.compiler_fn
         options = AttemptOptions(
-            runs_as_written=backend.runs_as_written, loops_carry_only_tensors=backend.loops_carry_only_tensors
+            runs_as_written=backend.runs_as_written,
+            loops_carry_only_tensors=backend.loops_carry_only_tensors,
+            replays=replays,
         )
         for _ in range(_MAX_ATTEMPTS):
             trace = self._new_trace(options, break_at)

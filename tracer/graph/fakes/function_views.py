@@ -26,6 +26,9 @@ class FunctionViews:
     def __init__(self) -> None:
         self._views: list[tuple[torch.Tensor, int | None]] = []
 
+    def __len__(self) -> int:
+        return len(self._views)
+
     def note(self, fakes: list[torch.Tensor], known: list[torch.Tensor], step: int | None) -> None:
         """Notes which of the results `fakes` of a function are such views; `known` are its arguments."""
         storages = [storage_of(fake) for fake in fakes]

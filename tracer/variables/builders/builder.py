@@ -112,6 +112,7 @@ class VariableBuilder:
         self.arguments: tuple[Any, ...] = ()  # values of the argument slots of the traced frame
         self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}  # keys are of `_identity`; the value keeps its id taken
         self._remembered: set[VariableTracker] = set()
+        self._building = 0  # how many builders are running, one in the other
         self._collected: list[tuple[Any, VariableTracker]] | None = None  # what is wrapped within `collecting`
         self.mapping_proxies: dict[int, MappingProxyVariable] = {}  # by id of an underlying dict that has not been wrapped itself
 
@@ -126,7 +127,12 @@ class VariableBuilder:
             self._guard_same(known[1], value, source)
             return known[1]
         self._is_recreated(type(value))  # notes it: a lookup on such a class relies on its bases only
-        return _builder_of(type(value))(self, tx, value, source)
+        build = _builder_of(type(value))
+        self._building += 1
+        try:
+            return build(self, tx, value, source)
+        finally:
+            self._building -= 1
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[list[tuple[Any, VariableTracker]]]:
@@ -149,6 +155,7 @@ class VariableBuilder:
         """Makes `variable` what this object is wrapped as from now on."""
         self._by_identity[_identity(value, variable.source)] = (value, variable)
         self._remembered.add(variable)
+        self.trace.output.journal.met(value, variable, by_builder=self._building > 0)
         return variable
 
     def is_by_identity(self, variable: VariableTracker) -> bool:
@@ -166,6 +173,11 @@ class VariableBuilder:
         """The variable that was remembered for this object; None if there is none."""
         found = self._by_identity.get(id(value))
         return None if found is None else found[1]
+
+    @property
+    def is_collecting(self) -> bool:
+        """Whether the program is within `collecting`."""
+        return self._collected is not None
 
     def existing(self) -> Iterable[VariableTracker]:
         """The variables of all objects that were remembered."""

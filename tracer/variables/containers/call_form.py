@@ -205,6 +205,19 @@ class Keywords(ReadByKey):
         """Whether the program has neither changed nor asked for the value of this key."""
         return key in self._held and key not in self.met
 
+    def likeness(self) -> tuple[tuple[Any, ...], list[Item]]:
+        """What is the same of two dicts if a function can be given either: facts that compare equal, and values that the program
+        itself has put in, for the caller to compare."""
+        own = [key for key, pair in self.met.items() if pair is not None and not self._is_given(key, pair[1])]
+        own = [*self._first, *(key for key in own if key not in self._first)]
+        held = tuple([(key, id(value)) for key, value in self._held.items() if key not in self.removed and key not in own])
+        facts = id(self.form), self._consumed, held, tuple(self.removed), tuple(self.added), tuple(own)
+        return facts, [pair[1] for key in own if (pair := self.met[key])]
+
+    def _is_given(self, key: str, item: Item) -> bool:
+        """Whether a value is that with which the frame was called."""
+        return key in self._held and key not in self.added and item.source == self.form.source_of(key)
+
     def see_named(self) -> None:
         """The program sees which of the arguments that may come by position came by keyword."""
         for key in self.form.remaining(self._consumed):

@@ -31,6 +31,9 @@ class HashedKeys:
         self._equalities: list[tuple[VariableTracker, VariableTracker, bool]] = []
         self._by_identity: dict[VariableTracker, None] = {}
 
+    def __len__(self) -> int:
+        return len(self._hashes) + len(self._equalities) + len(self._by_identity)
+
     def by_identity(self, value: VariableTracker) -> Any:
         """The identity of a value that is a key, or part of a key, and is equal only to itself. The value is recorded."""
         self._by_identity[value] = None

@@ -73,6 +73,7 @@ class TensorVariable(VariableTracker):
         return self.node
 
     def hash_key(self, tx: Tracer) -> Any:
+        tx.output.journal.refuse("a tensor is a key")
         return self
 
     def reconstruct(self, cg: ValueCodegen) -> None:

@@ -1,0 +1,148 @@
+"""The journal of one trace: what it did, in order, so that a part of it can be done once more for another object of the same
+structure (`interpreter.replay`). It knows nothing of who reads it; where nobody does, nothing is written (`NoJournal`)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import fx
+
+    from tracer.graph.output_graph import OutputGraph
+    from tracer.guards.base import Guard
+    from tracer.protocol.variable import VariableTracker
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Recorded:
+    """A call of a method of `OutputGraph` that may make nodes: `method(*arguments)`, what it gave, and the nodes made."""
+
+    method: str
+    arguments: tuple[Any, ...]
+    result: VariableTracker | None = None
+    nodes: list[fx.Node] = dataclasses.field(default_factory=list)
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """Those of the arguments that hold nodes and constants: the rest says which operation it is."""
+        return self.arguments[_GIVEN[self.method]]
+
+    def repeat(self, output: OutputGraph, given: tuple[Any, ...]) -> VariableTracker:
+        """Records it once more in the graph, with others in the place of `given`."""
+        arguments = list(self.arguments)
+        arguments[_GIVEN[self.method]] = given
+        record: Callable[..., VariableTracker] = getattr(output, self.method)
+        return record(*arguments)
+
+
+_GIVEN = {"_call": slice(3, 5), "symbolic_result": slice(1, 3), "measure": slice(0, 3)}
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Met:
+    """An object of the program that was met for the first time: by the builder of its type, or elsewhere."""
+
+    value: Any
+    variable: VariableTracker
+    by_builder: bool
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Unrepeatable:
+    """Something that is not done once more from the journal, in words."""
+
+    what: str
+
+
+Event = Recorded | Met | Unrepeatable
+
+
+class Journal:
+    """Events and guards in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.guards: list[Guard] = []  # each once, when it was new
+        self.first_guard: dict[VariableTracker, int] = {}  # how many guards there were when an object was met
+        self._open: Recorded | None = None
+
+    def recording(self, method: str, *arguments: Any) -> contextlib.AbstractContextManager[Any]:
+        """Around one call of a method of the graph. What it calls in turn belongs to it."""
+        return self._recording(method, arguments)
+
+    @contextlib.contextmanager
+    def _recording(self, method: str, arguments: tuple[Any, ...]) -> Iterator[Recorded]:
+        event = Recorded(method, arguments)
+        outer = self._open
+        if outer is None:
+            self.events.append(event)
+            self._open = event
+        try:
+            yield event
+        finally:
+            self._open = outer
+
+    def made(self, node: fx.Node) -> None:
+        """A node was added to the graph."""
+        if self._open is None:
+            self.refuse(f"it adds {node.target} to the graph in a way of its own")
+        else:
+            self._open.nodes.append(node)
+
+    def met(self, value: Any, variable: VariableTracker, by_builder: bool) -> None:
+        """`variable` represents an object from now on."""
+        self.events.append(Met(value, variable, by_builder))
+        self.first_guard[variable] = len(self.guards)
+
+    def guarded(self, guard: Guard) -> None:
+        """The trace relies on a guard that was not there before."""
+        self.guards.append(guard)
+
+    def refuse(self, what: str) -> None:
+        """What happens here is not repeated from the journal. `what` is a clause: "it calls id()"."""
+        self.events.append(Unrepeatable(what))
+
+    def clear(self) -> None:
+        """Drops all that it holds, at the end of the trace."""
+        self.events.clear()
+        self.guards.clear()
+        self.first_guard.clear()
+        self._open = None
+
+
+class NoJournal(Journal):
+    """A journal of a trace that nobody reads: nothing is written."""
+
+    def recording(self, method: str, *arguments: Any) -> contextlib.AbstractContextManager[Any]:
+        return _FORGOTTEN
+
+    def made(self, node: fx.Node) -> None:
+        pass
+
+    def met(self, value: Any, variable: VariableTracker, by_builder: bool) -> None:
+        pass
+
+    def guarded(self, guard: Guard) -> None:
+        pass
+
+    def refuse(self, what: str) -> None:
+        pass
+
+
+class _Forgotten:
+    """In place of an event: takes a result, and keeps none."""
+
+    def __enter__(self) -> _Forgotten:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        pass
+
+
+_FORGOTTEN = _Forgotten()
