@@ -20,6 +20,15 @@ class Noted:
     pass
 
 
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def test_what_a_resume_function_deletes_dies_at_once():
     def fn(x):
         first = Noted()
@@ -168,11 +177,8 @@ def test_frames_that_tracebacks_show_die_with_the_exception_that_left_an_inlined
     traced = tracer.optimize()(f)
     for _ in range(3):
         log.clear()
-        gc.disable()
-        try:
+        with no_collection():
             traced(X)
-        finally:
-            gc.enable()
         seen = log.copy()
         log.clear()
         f(X)
@@ -198,11 +204,8 @@ def test_what_callers_hold_is_freed_after_a_context_manager_has_ended_across_a_b
         inner()
         return x.sin()
 
-    gc.disable()
-    try:
+    with no_collection():
         tracer.optimize()(f)(X)
-    finally:
-        gc.enable()
     assert log == [("closed", 3)]
 
 
@@ -242,11 +245,8 @@ def test_what_callers_hold_is_freed_after_an_exception_that_ended_in_a_traced_ca
         next(iterator)
         return callee(x)
 
-    gc.disable()
-    try:
+    with no_collection():
         tracer.optimize()(f)(X)
-    finally:
-        gc.enable()
     assert log == [("closed", 3)]
 
 
