@@ -37,6 +37,7 @@ def recorded(*artifacts: str) -> list[logs.Record]:
             tracer.compile(equal_module)(torch.randn(2, 3))
         with tracer.config.patch(replay=True):
             tracer.compile(torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(3))))(torch.randn(2, 3))
+        tracer.compile(callee, backend="aot_eager", repeated="outline")(torch.randn(2))
         with tempfile.TemporaryDirectory() as folder, tracer.config.patch(cache_dir=folder):
             tracer.compile(callee)(torch.randn(2))
             cache_folder.flush()

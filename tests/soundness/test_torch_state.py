@@ -308,8 +308,9 @@ PLACES = [(backend, op) for backend in ("cuda", "mkldnn") for op in ("conv", "rn
 
 
 @pytest.fixture
-def precisions():
-    """Restores the precisions that a test sets."""
+def precisions(monkeypatch):
+    """Restores the precisions that a test sets, which other tests of the process may have forbidden."""
+    monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", True)
     before = [(*place, torch._C._get_fp32_precision_getter(*place)) for place in PLACES]
     yield
     torch.set_float32_matmul_precision("highest")
@@ -350,7 +351,7 @@ def test_a_setting_is_no_effect_where_it_is_so_already(fn, backend, precisions):
         torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
 
 
-def test_a_flag_is_read_behind_its_change():
+def test_a_flag_is_read_behind_its_change(precisions):
     def fn(x):
         before = torch.backends.cudnn.benchmark
         torch.backends.cudnn.benchmark = not before

@@ -394,12 +394,6 @@ def parameter(x, y):
     return torch.nn.Parameter(x) * 2
 
 
-@expect_breaks("random-state")
-def seeding(x, y):
-    torch.manual_seed(3)
-    return torch.rand(2)
-
-
 @expect_breaks("operator-failed-in-trace")
 def shapes_do_not_fit(x, y):
     return (x + 1) @ y
