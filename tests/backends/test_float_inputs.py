@@ -195,3 +195,20 @@ def test_a_training_step_is_compiled_once_for_all_learning_rates(optimizer):
     assert torch.equal(plain, traced)
     graphs = [entry for entry in tracer.region_of(compiled).entries() if entry.guarded_code.graph is not None]
     assert len(graphs) <= 4  # without gradients yet, and with; each with the first learning rate, and with others
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+def test_gradients_flow_through_operations_that_take_a_float_as_a_number(backend):
+    def program(x, w, a):
+        y = torch.add(x, w, alpha=a) ** 2
+        return (torch.nn.functional.leaky_relu(y, a) * torch.pow(w.abs() + 1, a)).sum()
+
+    compiled = tracer.compile(program, backend=backend)
+    for value in (0.1, 0.2, 0.3, 0.4):
+        first, second = ([torch.rand(4, 3).requires_grad_() for _ in range(2)] for _ in range(2))
+        for one, other in zip(first, second, strict=True):
+            other.data.copy_(one.data)
+        program(*first, value).backward()
+        compiled(*second, value).backward()
+        for one, other in zip(first, second, strict=True):
+            torch.testing.assert_close(other.grad, one.grad)
