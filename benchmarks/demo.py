@@ -207,6 +207,7 @@ def time_traces(model: torch.nn.Module, masked: bool) -> list[dict[str, Any]]:
     shapes = {"static": Request(4, 64, 1), "dynamic": Request(6, 48, 2)}
     rows: list[dict[str, Any]] = [{"trace": kind} for kind in shapes]
     for key, decorate in (("ours", tracer.compile), ("torch", torch_compile)):
+        tracer.reset()  # a twin would hand over what it has
         _clear_fake_tensor_cache()
         decorated = decorate(model)
         for row, request in zip(rows, shapes.values(), strict=True):
