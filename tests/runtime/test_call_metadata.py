@@ -96,7 +96,8 @@ def test_what_has_no_metadata_that_makes_it_again_is_not_kept():
         pass
 
     negative = torch._neg_view(torch.ones(2))
-    slots = [torch.ones(2).to_sparse(), "x" * 1000, object(), {object(): 1}, negative]
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    slots = [torch.ones(2).to_sparse(), nested, "x" * 1000, object(), {object(): 1}, negative]
     assert all(value is NOT_KEPT for value in CallMetadata(slots).slots()) and _C.dispatch_keys(negative)
     own = torch.ones(2).as_subclass(Own)
     assert CallMetadata([own]).slots()[0] is own

@@ -110,6 +110,12 @@ def test_a_miss_says_why_by_whom_and_for_what(events):
     assert "L['x']: float64[3]" in map(str, others[1].inputs) and others[0].region == "mine"
 
 
+def test_a_call_with_a_nested_tensor_is_told_without_its_sizes(events):
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    doubled = tracer.compile(lambda x, y: (x * 2, y * 2))(nested, torch.ones(3))
+    assert doubled[0].is_nested and [str(each) for each in events[0].inputs] == ["L['y']: float32[3]"]
+
+
 def test_the_policy_is_the_stance_where_that_decides(events):
     compiled = tracer.compile(scored)
     with tracer.set_stance("fail_on_recompile"), pytest.raises(tracer.exc.RecompileError):

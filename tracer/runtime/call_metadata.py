@@ -162,7 +162,7 @@ class _Reading:
             return NOT_KEPT
 
     def _tensor(self, value: Any) -> Any:
-        if value.layout is not torch.strided:
+        if value.layout is not torch.strided or value.is_nested:
             return NOT_KEPT
         known = self.tensors.get(id(value))
         if known is None:

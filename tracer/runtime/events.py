@@ -48,7 +48,7 @@ def _add_leaves(path: tuple[Any, ...], value: Any, found: list[Leaf], depth_of_i
     if len(found) >= MOST_LEAVES:
         return
     if cls is torch.Tensor:
-        if value.layout is torch.strided:
+        if value.layout is torch.strided and not value.is_nested:
             found.append((path, value))
     elif cls is int:
         if len(path) <= depth_of_ints:

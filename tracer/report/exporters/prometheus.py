@@ -24,10 +24,10 @@ def report_to_prometheus(registry: Any = None) -> Callable[[], None]:
 
     registry = prometheus_client.CollectorRegistry()
     stop = tracer.report_to_prometheus(registry)
-    model = tracer.compile(torch.nn.Linear(4, 2))
+    model = tracer.compile(torch.nn.Linear(4, 2), name="encoder")
     for _ in range(3):
         model(torch.ones(5, 4))
-    assert 'shapetracer_hits_total{function="Linear"} 2.0' in prometheus_client.generate_latest(registry).decode()
+    assert 'shapetracer_hits_total{function="encoder"} 2.0' in prometheus_client.generate_latest(registry).decode()
     stop()
     ```
     """
