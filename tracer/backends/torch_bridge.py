@@ -58,7 +58,6 @@ log = logging.getLogger("tracer")
 _RUN_AS_WRITTEN = (
     is_about_views, is_about_inference, is_error_of_program, lambda error: isinstance(error, (WrongStrides, DropsOperations)),
 )  # fmt: skip
-_FLOATS_NEEDED = "TensorifyScalarRestartAnalysis"  # AOTAutograd's error where an operation needs the value of a float
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -93,10 +92,6 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
             if isinstance(error, NotInPieces):
                 logs.emit("repeated", f"left whole: {error}")
                 repeated = "flat"
-                continue
-            needs_floats = type(error).__name__ == _FLOATS_NEEDED or isinstance(error, ContradictedDecision)
-            if needs_floats and floats is floats_as_tensors:
-                floats = floats_as_data
             elif floats is floats_as_data:  # something was to be decided on a float, or the compiler has no code for it
                 floats = floats_as_constants
             elif is_about_inplace_changes(error) and not checks_each_result:
@@ -106,7 +101,7 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
             elif any(is_known(error) for is_known in _RUN_AS_WRITTEN):
                 return _run_as_written(gm, error)
             elif floats is floats_as_tensors and any(isinstance(example, torch.SymFloat) for example in example_inputs):
-                floats = floats_as_data  # Inductor has no code for a float that is known, where there are gradients
+                floats = floats_as_data  # the compiler needs the value of one that is known, or has no code for it
             else:
                 raise
 
