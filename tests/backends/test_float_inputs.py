@@ -166,8 +166,47 @@ def test_an_operation_takes_each_value_of_a_float(name, backend):
             compiled(x, y, value), operation(x, y, value), **({"rtol": 0, "atol": 0} if backend != "inductor" else {})
         )
         assert torch.is_grad_enabled()
-    needed = backend == "inductor" and name == "without gradients"
-    assert len(tracer.region_of(compiled).entries()) == (5 if needed else 2)  # the first value is a constant
+    decides = backend == "inductor" and name == "without gradients"  # Inductor's lerp asks which half the weight is in
+    assert len(tracer.region_of(compiled).entries()) == (3 if decides else 2)  # the first value is a constant
+
+
+DECISIONS = {
+    "the order of two": lambda x, a: torch.nn.functional.hardtanh(x, -0.3, a),
+    "whether it is zero": lambda x, a: torch.addmm(x, x, x, beta=a),
+    "an order of a norm": lambda x, a: x.norm(a),
+}
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_what_a_compiler_decides_on_a_float_becomes_a_guard(name):
+    compiled = tracer.compile(DECISIONS[name], backend="aot_eager")
+    x = torch.arange(9.0).reshape(3, 3) / 10
+    for value in (0.5, 0.6, 0.7, 0.8, 0.0, -0.5, math.inf, 0.9):
+        assert bits(outcome(compiled, x, value)) == bits(outcome(DECISIONS[name], x, value)), value
+        if value == 0.8:
+            assert len(tracer.region_of(compiled).entries()) == 2  # the first value is a constant
+
+
+FUSED = {"Adam": {"amsgrad": True}, "AdamW": {}, "SGD": {"momentum": 0.9}, "Adagrad": {}}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", FUSED)
+def test_a_fused_step_is_compiled_once_for_all_learning_rates(name, backend):
+    trained = []
+    for compile in (lambda fn: fn, lambda fn: tracer.compile(fn, backend=backend)):
+        torch.manual_seed(0)
+        parameters = [torch.nn.Parameter(torch.randn(3, 2)), torch.nn.Parameter(torch.randn(2))]
+        optimizer = getattr(torch.optim, name)(parameters, lr=0.1, fused=True, **FUSED[name])
+        step = compile(lambda optimizer=optimizer: optimizer.step())
+        for _ in range(5):
+            for parameter in parameters:
+                parameter.grad = parameter.detach() * 0.9
+            step()
+            optimizer.param_groups[0]["lr"] *= 0.7
+        trained.append([parameter.detach() for parameter in parameters])
+    assert all(map(torch.equal, *trained))
+    assert len(tracer.region_of(step).entries()) == 2  # the first step makes the state
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW", "Adagrad"])

@@ -18,6 +18,7 @@ from torch import fx
 
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
+from tracer.operators.facts import overload_with_tensor
 from tracer.operators.proxies import SYM_TYPES
 
 Compiled = Callable[..., Any]
@@ -115,6 +116,25 @@ def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph, known: bool) -> No
         item.meta[EXAMPLE] = number
         node.replace_all_uses_with(item, delete_user_cb=lambda user, item=item: user is not item)
         node.meta[EXAMPLE] = FloatInTensor(number, known)
+        if not known:
+            for user in list(item.users):
+                _take_as_tensor(user, item, node)
+            if not item.users:
+                graph.erase_node(item)
+
+
+def _take_as_tensor(user: fx.Node, item: fx.Node, tensor: fx.Node) -> None:
+    """Calls the overload of an operator that takes a tensor for a float, if any: what its schema calls a float has a value."""
+    args, kwargs = fx.map_arg((user.args, user.kwargs), lambda node: 0.5 if node is item else node.meta.get(EXAMPLE))
+    places: list[Any] = [*((i, arg) for i, arg in enumerate(user.args)), *user.kwargs.items()]
+    for place in [place for place, arg in places if arg is item]:
+        overload = overload_with_tensor(user.target, args, kwargs, place)
+        if overload is not None:
+            user.op, user.target = "call_function", overload
+            if isinstance(place, int):
+                user.update_arg(place, tensor)
+            else:
+                user.update_kwarg(place, tensor)
 
 
 def _computed_from_floats(graph: fx.Graph) -> dict[fx.Node, None]:

@@ -30,6 +30,7 @@ from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
 from tracer import config, logs
+from tracer.backends.float_decisions import FloatDecisions
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_data, floats_as_tensors
 from tracer.backends.inference import is_about_inference
 from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
@@ -197,8 +198,14 @@ class SymbolSource(Source):
 
 
 class BridgeShapeEnv(ShapeEnv):
-    """torch's ShapeEnv, but with the names that symbols have in the tracer's env, and an error for decisions that come too
-    late."""
+    """torch's ShapeEnv, but with the names that symbols have in the tracer's env, decisions on floats that are inputs, and an
+    error for decisions that come too late."""
+
+    float_decisions: FloatDecisions | None = None
+
+    def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
+        decided = None if self.frozen or self.float_decisions is None else self.float_decisions.decide(orig_expr)
+        return super().evaluate_expr(orig_expr, *args, **kwargs) if decided is None else decided
 
     def _generate_unique_id(self, source_name: str) -> int:
         named = re.fullmatch("[a-z]+([0-9]+)", source_name)
@@ -239,6 +246,7 @@ class Bridge:
         self.torch_symbols: dict[Any, sympy.Basic] = {}  # the tracer's symbol, or a float expression -> torch's symbol or value
         self._storages: dict[int, torch.Tensor] = {}  # storage in the trace -> the first tensor of torch's mode made for it
         self._describing: dict[Any, Any] = {}  # numbers of ours -> torch's, where they only describe
+        self.shape_env.float_decisions = self._float_decisions = FloatDecisions(self.own_env, self.torch_symbols)
         if self.own_env is not None:
             self._add_symbols(self.own_env)
             self._replay_facts(self.own_env)
@@ -248,11 +256,14 @@ class Bridge:
 
     def inputs(self) -> list[Any]:
         """The example inputs, rebuilt under torch's fake mode; those that shared a storage share one again."""
-        for value in map(_number_in, filter(_is_known, self.own_inputs)):
+        known = (value for value in self.own_inputs if not isinstance(value, FloatInTensor) or value.known)
+        for value in map(_number_in, known):
             if isinstance(value, (torch.SymInt, torch.SymFloat)) and not (
                 value.node.expr in self.torch_symbols or value.node.expr.is_Integer
             ):
-                self._add_number(value.node)  # a float, or a number that is computed before the graph is called
+                node = value.node  # of a float, or a number that is computed before the graph is called
+                bounds = None if node.is_float() else node.shape_env.env.bounds(node.value)
+                self.torch_symbols[node.expr] = self._new_symbol(f"number{next(_numbers)}", node.hint, bounds)
         return [self._torch_value(value) for value in self.own_inputs]
 
     def convert_nodes(self, graph: fx.Graph, inputs: list[Any]) -> None:
@@ -283,7 +294,7 @@ class Bridge:
 
     def _add_symbols(self, env: OwnShapeEnv) -> None:
         for symbol in env.symbols():
-            if symbol.backed and not symbol.kind.is_float:  # floats are added when they are inputs (`_add_number`)
+            if symbol.backed and not symbol.kind.is_float:  # floats are added when they are inputs
                 self.torch_symbols[symbol.sympy] = self._torch_symbol(env, symbol)
             elif symbol.label is not None and not symbol.kind.is_float:  # an input; others are made by the graph itself
                 self.torch_symbols[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
@@ -311,10 +322,6 @@ class Bridge:
             _record_decision(env, sympy.Eq(symbol.sympy, 0))
             return sympy.Integer(0)
         return self._new_symbol(symbol.name, symbol.hint, env.bounds(symbol.expr))
-
-    def _add_number(self, node: Any) -> None:
-        bounds = None if node.is_float() else node.shape_env.env.bounds(node.value)
-        self.torch_symbols[node.expr] = self._new_symbol(f"number{next(_numbers)}", node.hint, bounds)
 
     def _new_symbol(self, name: str, hint: Any, bounds: Range | None) -> sympy.Symbol:
         source = SymbolSource(name)
@@ -354,6 +361,8 @@ class Bridge:
                 tensor: Any = torch.empty((), dtype=torch.float64)
             if value.known:
                 tensor.item_memo = self.torch_number(value.number)
+            else:
+                self._float_decisions.add(tensor, value.number.node.expr)
             return tensor
         return self._torch_tensor(value) if isinstance(value, torch.Tensor) else value
 
@@ -363,8 +372,8 @@ class Bridge:
             return self.mode.from_tensor(tensor, static_shapes=True)
         storages, key = self._storages, tensor.untyped_storage()._cdata
         geometry = (
-            self._torch_numbers(tensor.size()),
-            self._torch_numbers(tensor.stride()),
+            list(map(self.torch_number, tensor.size())),
+            list(map(self.torch_number, tensor.stride())),
             self.torch_number(tensor.storage_offset()),
         )
         with self.mode, torch.enable_grad():
@@ -396,9 +405,6 @@ class Bridge:
             self._storages[key] = torch.empty(nbytes, dtype=torch.uint8, device=tensor.device)
         fake = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         return _with_autograd_state(fake.set_(self._storages[key].untyped_storage(), offset, sizes, strides), tensor)
-
-    def _torch_numbers(self, values: Iterable[Any]) -> list[Any]:
-        return [self.torch_number(value) for value in values]
 
     def _describing_value(self, value: Any) -> Any:
         """A value of torch's mode with the same metadata, for the `meta` of a node. Nothing is computed with it."""
@@ -433,6 +439,8 @@ class Bridge:
             for guard in self.shape_env.guards[self._known_guards :]:
                 if guard.expr.free_symbols <= ours.keys():
                     _record_decision(self.own_env, guard.expr.xreplace(ours))
+            for condition in self._float_decisions.made:
+                _record_decision(self.own_env, condition)
 
 
 def _record_decision(env: OwnShapeEnv, expr: sympy.Basic) -> None:
@@ -484,10 +492,6 @@ def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
 
 def _number_in(value: Any) -> Any:
     return value.number if isinstance(value, FloatInTensor) else value
-
-
-def _is_known(value: Any) -> bool:
-    return not isinstance(value, FloatInTensor) or value.known
 
 
 def _layout_numbers(tensor: torch.Tensor) -> tuple[Any, ...]:

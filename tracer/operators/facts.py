@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -253,6 +254,36 @@ def is_compliant(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             return True
         function = getattr(function, chosen)
     return not isinstance(function, torch._ops.OpOverload) or torch.Tag.pt2_compliant_tag in function.tags
+
+
+def overload_with_tensor(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int | str) -> Any:
+    """The overload of an operator, called with a float at `place`, that takes a tensor there and is else the same, such as
+    `_fused_adam_.tensor_lr`; None if there is none. An operator that draws may draw otherwise with a tensor."""
+    called = _called_overload(target, args, kwargs)
+    if called is None or facts_of(called).random:
+        return None
+    wanted = [
+        (each.name, "Tensor" if place in (i, each.name) and str(each.type) == "float" else str(each.type))
+        for i, each in enumerate(called._schema.arguments)
+    ]
+    others = (getattr(called.overloadpacket, each) for each in called.overloadpacket.overloads())
+    alike = (each for each in others if [(a.name, str(a.type)) for a in each._schema.arguments] == wanted)
+    return next((each for each in alike if each is not called), None)
+
+
+def _called_overload(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch._ops.OpOverload | None:
+    if isinstance(target, torch._ops.OpOverload):
+        return target
+    packet = target
+    if isinstance(target, (str, types.BuiltinFunctionType)):
+        packet = getattr(torch.ops.aten, _name(target), None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return None
+    try:
+        found: torch._ops.OpOverload = getattr(packet, torch._C._jit_resolve_packet(packet._qualified_op_name, *args, **kwargs))
+    except RuntimeError:  # no overload takes these
+        return None
+    return found
 
 
 _OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")

@@ -29,6 +29,8 @@ def write_results_of_functional_operators(graph: fx.Graph) -> None:
 
 def _functional(target: Any) -> Any:
     """The operator of ATen that returns what `target` writes: `_fused_adam` for torch's `_fused_adam_`; None if there is none."""
+    if isinstance(target, torch._ops.OpOverload) and target.namespace == "aten" and not gives_something(target):
+        return getattr(getattr(torch.ops.aten, target._opname.removesuffix("_"), None), target._overloadname, None)
     name = getattr(target, "__name__", "")
     if getattr(torch, name, None) is not target or not writes(target, {}) or gives_something(target):
         return None
