@@ -221,3 +221,16 @@ def test_numbers_are_inverted_and_conditions_compared_in_compiled_graphs(backend
         got, expected = compiled(torch.ones(n), torch.ones(m)), bits(torch.ones(n), torch.ones(m))
         torch.testing.assert_close(got, expected)
         assert [type(value) for value in got] == [type(value) for value in expected]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+def test_a_backward_pass_runs_twice_where_the_graph_is_retained(backend):
+    x, weight, bias = torch.randn(5, 3), *weight_and_bias()
+    for call in (mlp, tracer.compile(mlp, backend=backend)):
+        weight.grad = None
+        loss = call(x, weight, bias).square().sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+        if call is mlp:
+            expected = weight.grad
+    torch.testing.assert_close(weight.grad, expected)

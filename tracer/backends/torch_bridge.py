@@ -134,8 +134,10 @@ def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.Gra
     bridge = Bridge(example_inputs)
     inputs = bridge.inputs()
     bridge.convert_nodes(gm.graph, inputs)
-    with tracing(TracingContext(bridge.mode)):
+    with tracing(TracingContext(bridge.mode)) as context:
         result = use(gm, inputs)
+    if getattr(context.fw_metadata, "bw_donated_idxs", []) is None:  # torch takes None for some, and refuses `retain_graph=True`
+        context.fw_metadata.bw_donated_idxs = []
     bridge.record_decisions()
     return result
 

@@ -139,7 +139,8 @@ def _kept_for_files() -> Iterator[dict[str, str]]:
     torch's own cache is neither asked nor written to. Its key does not name the compiler, so that one could be given what another
     has made; and a graph that it pickles is traced again when it is read, which makes constants of what draws random numbers."""
     made_with = {"settings": compilers_settings()}
-    settings = {"bundled_autograd_cache": True, "bypass_autograd_cache_key": True}
+    # A backward pass that may overwrite saved values runs once, whatever `retain_graph` says.
+    settings = {"bundled_autograd_cache": True, "bypass_autograd_cache_key": True, "donated_buffer": False}
     if config.cache_dir:
         settings["force_non_lazy_backward_lowering"] = True
     # Without a cache of FX graphs no key is computed, and one that no other compile has is taken.

@@ -206,6 +206,10 @@ class FrameConversion:
         error.assuming = error.assuming or question_of(trace, error, not self._was_offered_by_hook())
         if config.error_on_graph_break:
             raise error
+        around = self._break_around_optimizer(trace, error)
+        if around is not None and around != break_at:
+            self._report_break(error, trace)
+            return around
         if self._break_before_loop is not None:  # the trace failed before it reached the loop
             self._break_before_loop, self._may_skip_loops = None, False
             return None
@@ -243,6 +247,19 @@ class FrameConversion:
         if frame.parent is None:
             raise errors.LeftToCPython(error)
         return frame.parent.step
+
+    def _break_around_optimizer(self, trace: Trace, error: errors.Unsupported) -> int | None:
+        """The step that calls the optimizer in which the trace stopped. An optimizer that decides on data would end in dozens of
+        small graphs: it is captured whole, or left to CPython."""
+        if trace.frame is None or self.region.fullgraph:
+            return None
+        frames = trace.frame.frames()
+        of_optimizers = (str(frame.globals.get("__name__")).startswith("torch.optim.") for frame in frames)
+        outermost = next((number for number, found in enumerate(of_optimizers) if found), None)
+        if outermost == 0 and self._was_offered_by_hook():
+            self._report_break(error, trace)
+            raise errors.LeftToCPython(error)
+        return frames[outermost - 1].break_step() if outermost else None
 
     def _report_break(self, error: errors.Unsupported, trace: Trace) -> None:
         self.region.stats["break"] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
-from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop
+from torch.optim import ASGD, LBFGS, SGD, Adafactor, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as group_by_device_and_dtype
 
 import tracer
@@ -27,6 +27,7 @@ STEPS = {
     "Adagrad": (Adagrad, {}),
     "NAdam": (NAdam, {}),
     "Adamax": (Adamax, {}),
+    "Adafactor": (Adafactor, {}),
 }
 
 
@@ -64,9 +65,33 @@ def test_a_step_is_captured(name, warm):
     assert len(graphs) <= (1 if warm else 2)  # the first step makes the state
 
 
-def test_a_step_that_decides_by_its_count_breaks_and_goes_on():
-    expected, seen = (_trained(RAdam, {}, decorate, True) for decorate in (lambda step: step, tracer.optimize("eager")))
+@pytest.mark.parametrize("cls", [RAdam, ASGD])
+def test_a_step_that_decides_by_its_count_is_left_to_cpython(cls):
+    graphs = Graphs()
+    expected, seen = (_trained(cls, {}, decorate, True) for decorate in (lambda step: step, tracer.optimize(graphs.backend)))
     assert all(map(torch.equal, expected, seen))
+    assert len(graphs) <= 3  # what makes the gradients, and one function of an optimizer that decides nothing
+
+
+def test_the_closure_of_a_step_that_is_left_to_cpython_is_compiled():
+    def trained(decorate):
+        parameter = torch.nn.Parameter(torch.tensor([0.5, -1.0]))
+        optimizer = LBFGS([parameter], line_search_fn="strong_wolfe")
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (parameter.square() * 1.3 + parameter).sum()
+            loss.backward()
+            return loss
+
+        step = decorate(lambda: optimizer.step(closure))
+        for _ in range(3):
+            step()
+        return parameter
+
+    graphs = Graphs()
+    assert torch.equal(trained(lambda step: step), trained(tracer.optimize(graphs.backend)))
+    assert len(graphs) <= 5  # of the closure and of small functions of the optimizer; its loop would give sixty
 
 
 def test_a_recorded_function_is_captured():

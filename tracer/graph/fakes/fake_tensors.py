@@ -368,8 +368,9 @@ def _without_some_floats(function: Any, args: Sequence[Any], kwargs: dict[str, A
     if not floats:
         return args, kwargs
     for place, value in floats.items():
-        known = [floats.get(i, arg) for i, arg in enumerate(args)], {name: floats.get(name, arg) for name, arg in kwargs.items()}
-        if overload_with_tensor(function, *known, place) is None:
+        known_args = tuple([floats.get(i, arg) for i, arg in enumerate(args)])
+        known_kwargs = {name: floats.get(name, arg) for name, arg in kwargs.items()}
+        if overload_with_tensor(function, known_args, known_kwargs, place) is None:
             continue
         if isinstance(place, int):
             args = [value if i == place else arg for i, arg in enumerate(args)]

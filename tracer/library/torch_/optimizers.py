@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import optimizer
 
-from tracer import config
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import code_models, models
 from tracer.protocol.variable import ObservedException, VariableTracker
@@ -22,6 +21,7 @@ from tracer.variables.containers.lists import ListVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import as_written
 from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.tensors.tensor_methods import capturing_numbers
 from tracer.variables.values.constant import FALSE, ConstantVariable
 
 if TYPE_CHECKING:
@@ -54,14 +54,8 @@ def _step(tx: Tracer, callee: CallableVariable, instance: Value, *args: Value, *
 def _get_value(tx: Tracer, value: Value) -> Value:
     if not isinstance(value, TensorVariable):
         return value
-    shape_env: Any = tx.output.world.fake_mode.shape_env
-    before = shape_env.allow_scalar_outputs
-    shape_env.allow_scalar_outputs = True
-    try:
-        with config.patch(capture_scalar_outputs=True):
-            return value.call_method(tx, "item", [], {})
-    finally:
-        shape_env.allow_scalar_outputs = before
+    with capturing_numbers(tx):
+        return value.call_method(tx, "item", [], {})
 
 
 @models.of_plain_tensors(optimizer._stack_if_compiling)

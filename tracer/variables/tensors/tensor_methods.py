@@ -3,8 +3,9 @@ methods that hand data to Python, and methods that cannot be traced. Any other m
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -197,7 +198,26 @@ def _item(tx: Tracer, self: TensorVariable) -> VariableTracker | None:
         return ConstantVariable(self.known.item())
     if config.capture_scalar_outputs:
         return None
+    if tx.globals.get("__name__", "").startswith(_OPTIMIZERS):
+        with capturing_numbers(tx):
+            return self.call_method(tx, "item", [], {})
     unsupported("tensor-item", value=self.describe())
+
+
+_OPTIMIZERS = "torch.optim."  # they compute with counters and norms that they read off tensors, and seldom decide on them
+
+
+@contextlib.contextmanager
+def capturing_numbers(tx: Tracer) -> Iterator[None]:
+    """Within, numbers that are read off tensors are numbers of the graph, whatever the configuration is."""
+    shape_env: Any = tx.output.world.fake_mode.shape_env
+    before = shape_env.allow_scalar_outputs
+    shape_env.allow_scalar_outputs = True
+    try:
+        with config.patch(capture_scalar_outputs=True):
+            yield
+    finally:
+        shape_env.allow_scalar_outputs = before
 
 
 @_methods("narrow")
