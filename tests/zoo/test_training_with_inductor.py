@@ -131,6 +131,6 @@ def test_the_losses_are_those_of_eager_with_at_most_as_many_compiles_as_torch(na
     with torch._inductor.config.patch(fallback_random=True):  # Inductor's own random numbers would drop others
         seen = train(ours, tracer.compile(ours, backend=counting(inductor, compiles)), inputs)
         by_torch = train(theirs, torch.compile(theirs, backend=counting(compile_fx, of_torch)), inputs)
-    print(f"\n{name}: {compiles[0]} compiles, torch.compile {of_torch[0]}; the last loss {seen[-1]}, {by_torch[-1]}, {expected[-1]}")
+    print(f"\n{name}: {compiles[0]} compiles, torch.compile {of_torch[0]}; losses {seen[-1]}, {by_torch[-1]}, {expected[-1]}")
     assert seen == pytest.approx(expected, rel=1e-3)
     assert compiles[0] <= of_torch[0]
