@@ -283,7 +283,7 @@ def _called_overload(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         found: torch._ops.OpOverload = getattr(packet, torch._C._jit_resolve_packet(packet._qualified_op_name, *args, **kwargs))
     except RuntimeError:  # no overload takes these
         return None
-    return found
+    return found if torch._C._dispatch_has_kernel(found.name()) else None  # TorchScript alone has a power of two numbers
 
 
 _OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")
