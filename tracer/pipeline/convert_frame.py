@@ -251,11 +251,9 @@ class FrameConversion:
     def _break_around_optimizer(self, trace: Trace, error: errors.Unsupported) -> int | None:
         """The step that calls the optimizer in which the trace stopped. An optimizer that decides on data would end in dozens of
         small graphs: it is captured whole, or left to CPython."""
-        if trace.frame is None or self.region.fullgraph:
-            return None
-        frames = trace.frame.frames()
-        of_optimizers = (str(frame.globals.get("__name__")).startswith("torch.optim.") for frame in frames)
-        outermost = next((number for number, found in enumerate(of_optimizers) if found), None)
+        frames = [] if trace.frame is None or self.region.fullgraph else trace.frame.frames()
+        of_optimizers = [str(frame.globals.get("__name__")).startswith("torch.optim.") for frame in frames]
+        outermost = of_optimizers.index(True) if any(of_optimizers) else None
         if outermost == 0 and self._was_offered_by_hook():
             self._report_break(error, trace)
             raise errors.LeftToCPython(error)
