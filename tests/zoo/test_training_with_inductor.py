@@ -1,4 +1,4 @@
-"""Twelve small models, trained 20 steps under Inductor: the losses of eager, and at most as many compiles as torch.compile."""
+"""Twelve small models, trained 20 steps under Inductor: torch.compile's losses, near eager's, from at most as many compiles."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def counting(compile: Any, compiles: list[int]) -> Any:
 @pytest.mark.full
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", MODELS)
-def test_the_losses_are_those_of_eager_with_at_most_as_many_compiles_as_torch(name):
+def test_the_losses_are_those_of_torch_compile_from_at_most_as_many_compiles(name):
     build, inputs = MODELS[name]
     torch.manual_seed(0)
     eager = build().train()
@@ -132,5 +132,6 @@ def test_the_losses_are_those_of_eager_with_at_most_as_many_compiles_as_torch(na
         seen = train(ours, tracer.compile(ours, backend=counting(inductor, compiles)), inputs)
         by_torch = train(theirs, torch.compile(theirs, backend=counting(compile_fx, of_torch)), inputs)
     print(f"\n{name}: {compiles[0]} compiles, torch.compile {of_torch[0]}; losses {seen[-1]}, {by_torch[-1]}, {expected[-1]}")
-    assert seen == pytest.approx(expected, rel=1e-3)
+    assert seen == pytest.approx(by_torch, rel=1e-5)
+    assert seen == pytest.approx(expected, rel=5e-3)  # torch.compile's own curve is up to 0.16 % off eager's
     assert compiles[0] <= of_torch[0]
