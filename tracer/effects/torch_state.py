@@ -104,16 +104,57 @@ _get_mkldnn_deterministic/_set_mkldnn_deterministic _get_nnpack_enabled/_set_nnp
 _get_cudnn_depthwise_kernel/_set_cudnn_depthwise_kernel
 """
 SWITCHES: tuple[Switch, ...] = tuple(_switches())
+
+# -- precisions, of which one setter changes several ---------------------------------------------------------------------
+
+_get_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
+_set_precision: Any = getattr(torch._C, "_set_fp32_precision_setter", None)
+_INHERITED = (("generic", "all"), ("cuda", "all"), ("mkldnn", "all"))  # where these are "none", the others hold what was set
+
+
+def _precisions(name: str, ask: Callable[[], Any], write: Callable[[Any], None], places: tuple[tuple[str, str], ...]) -> Switch:
+    """The answer to one question and the precisions that its setter changes besides, which are written back after it. The answer
+    is empty where they cannot be put back: they are inherited, or were set in two ways that contradict each other."""
+
+    def read() -> tuple[Any, ...]:
+        if _set_precision is None or any(_get_precision(*place) != "none" for place in _INHERITED):
+            return ()
+        try:
+            return (ask(), *(_get_precision(*place) for place in places))
+        except RuntimeError:  # a contradiction
+            return ()
+
+    def write_all(precisions: tuple[Any, ...]) -> None:
+        if precisions:
+            write(precisions[0])
+            for place, precision in zip(places, precisions[1:]):
+                _set_precision(*place, precision)
+
+    read.__name__ = name
+    _C.never_trace(write_all.__code__)
+    return Switch(read, write_all, is_read_late=True)
+
+
+MATMUL_PRECISIONS = _precisions(
+    "precisions_of_matmul",
+    torch._C._get_float32_matmul_precision,
+    torch._C._set_float32_matmul_precision,
+    (("cuda", "matmul"), ("mkldnn", "matmul")),
+)
+CUDNN_PRECISIONS = _precisions(
+    "precisions_of_cudnn", torch._C._get_cudnn_allow_tf32, torch._C._set_cudnn_allow_tf32, (("cuda", "conv"), ("cuda", "rnn"))
+)
+_KEPT = (*SWITCHES, MATMUL_PRECISIONS, CUDNN_PRECISIONS)
 SETTINGS: tuple[Setting, ...] = (
     _GRAD_MODE,
     *_autocast("cpu"),
     *_autocast("cuda"),
     Setting(_deterministic, set_deterministic),
     Setting(lambda: (torch.get_default_dtype(),), torch.set_default_dtype),
-    *(switch.setting() for switch in SWITCHES),
+    *(switch.setting() for switch in _KEPT),
     Setting(lambda: (torch.is_autocast_cache_enabled(),), torch.set_autocast_cache_enabled),
 )
-_FIRST_SWITCH = len(SETTINGS) - 1 - len(SWITCHES)
+_FIRST_SWITCH = len(SETTINGS) - 1 - len(_KEPT)
 State = tuple[tuple[Any, ...], ...]
 
 
@@ -325,7 +366,7 @@ class TorchState:
 
     def at_entry(self, switch: Switch) -> Any:
         """What a switch was when the frame began."""
-        return self._before[_FIRST_SWITCH + SWITCHES.index(switch)][0]
+        return self._before[_FIRST_SWITCH + _KEPT.index(switch)][0]
 
     @property
     def after(self) -> tuple[State, bool]:
