@@ -129,7 +129,7 @@ def cross_former():
     from vit_pytorch.crossformer import CrossFormer
 
     model = CrossFormer(
-        num_classes=5, dim=16, depth=1, global_window_size=(4, 2, 2, 1), local_window_size=(4, 2, 2, 1),
+        num_classes=5, dim=32, depth=1, global_window_size=(4, 2, 2, 1), local_window_size=(4, 2, 2, 1),
         cross_embed_kernel_sizes=((4, 8), (2, 4), (2, 4), (2, 4)),
     )  # fmt: skip
     return model, images(32, name="x")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from tracer.effects.torch_state import CUDNN_PRECISIONS, MATMUL_PRECISIONS, SWITCHES, Switch
+from tracer.effects.switches import CUDNN_PRECISIONS, MATMUL_PRECISIONS, SWITCHES, Switch
 from tracer.graph_breaks import unsupported
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.protocol.models import models
@@ -138,15 +138,17 @@ def _model_of_setting_a_precision(write: Any, keeper: Switch) -> Callable[..., V
         tx.guard(AnswerMatch(keeper.ask, at_entry))
         try:
             write(given)
-            is_changed = keeper.ask() != now
+            after = keeper.ask()
         except (TypeError, RuntimeError) as error:
             tx.raise_error(type(error), *error.args)
         finally:
             keeper.write(now)
-        if is_changed and tx.output.memory is not None:  # compilers drop the node
+        if after == now:
+            return NONE
+        for_the_cpu = keeper is MATMUL_PRECISIONS and after[-1:] != now[-1:]  # the others are for kernels of CUDA
+        if tx.output.memory is not None and (for_the_cpu or torch.cuda.is_available()):  # compilers drop the node
             unsupported("side-effect-call", name=f"torch._C.{write.__name__}", value="torch's global state, which it changes")
-        if is_changed:
-            tx.trace.torch_state.change(write, given)
+        tx.trace.torch_state.change(write, given)
         return NONE
 
     return model

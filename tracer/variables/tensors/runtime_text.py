@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 
@@ -60,7 +60,7 @@ class Piece(NamedTuple):
 def piece(tx: Tracer, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> Piece | None:
     """What is formatted later. None for other values, and where the formatting could raise: tensors take a format spec only where
     they have no dims, so that one with a spec is formatted later only after a conversion, which makes it a text."""
-    if _is_tuple_of_numbers(tx, value):
+    if isinstance(value, TupleVariable) and _is_of_numbers(tx, value):
         if not spec or (conversion is not None and _always_formats("", None, spec)):
             return Piece(value, conversion, spec, tx.break_step())
     elif isinstance(value, SymNodeVariable):
@@ -72,14 +72,13 @@ def piece(tx: Tracer, value: VariableTracker, conversion: Callable[[Any], str] |
     return None
 
 
-def _is_tuple_of_numbers(tx: Tracer, value: VariableTracker) -> TypeGuard[TupleVariable]:
-    """Whether a value is a tuple, or the sizes of a tensor, of constants and symbolic numbers."""
-    if not isinstance(value, TupleVariable) or value.python_type() not in (tuple, torch.Size):
+def _is_of_numbers(tx: Tracer, value: TupleVariable) -> bool:
+    """Whether a value is a tuple, or the sizes of a tensor, of symbolic numbers, and of constants beside them."""
+    if value.python_type() not in (tuple, torch.Size):
         return False
     items = value.items(tx)
-    if not all(isinstance(item, (SymNodeVariable, ConstantVariable)) for item in items):
-        return False
-    return any(isinstance(item, SymNodeVariable) for item in items)
+    symbolic = [isinstance(item, SymNodeVariable) for item in items]
+    return any(symbolic) and all(is_symbol or isinstance(item, ConstantVariable) for is_symbol, item in zip(symbolic, items))
 
 
 def rendered(value: Any, conversion: Callable[[Any], str] | None, spec: str) -> str:
