@@ -134,3 +134,21 @@ def test_the_warning_at_the_limit_names_strides_and_what_to_try() -> None:
             traced(x)
     assert "stride mismatch at index 0. expected 11, actual 12" in str(told[0].message)
     assert "mark_dynamic(x, dims, strides=True)" in str(told[0].message)
+
+
+def test_sizes_that_a_nested_function_closes_over_vary_behind_a_break() -> None:
+    def unpacking(sizes):
+        return lambda y: y.reshape(sizes[0]) * sizes[0][0]
+
+    def fn(x):
+        sizes = [tuple(x.shape)]
+        unpack, unpack_here = unpacking(sizes), lambda y: y.reshape(sizes[0])
+        flat = x.reshape(-1)
+        tracer.graph_break()
+        return unpack(flat) + unpack_here(flat)
+
+    traced = tracer.compile(fn, dynamic=True)
+    for rows in (4, 6, 3):
+        x = torch.ones(rows, 5)
+        assert torch.equal(traced(x), fn(x))
+    assert traced.stats()["compiles"] == 2

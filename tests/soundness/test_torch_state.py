@@ -374,3 +374,36 @@ def test_the_flags_of_cudnn_are_set_for_a_block(precisions):
     with tracer.config.patch(suppress_errors=False):
         Comparison().same(tracer.compile(fn, fullgraph=True)(x), fn(x), "result")
     check(fn, x)
+
+
+def sets_tf32_for_a_block(x):
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = not before
+    seen = torch.backends.cuda.matmul.allow_tf32, torch.get_float32_matmul_precision()
+    product = x @ x.T
+    torch.backends.cuda.matmul.allow_tf32 = before
+    return product, before, seen, torch.backends.cuda.matmul.allow_tf32
+
+
+@pytest.mark.parametrize("fn", [allows_tf32, sets_the_precision, sets_tf32_for_a_block])
+def test_a_graph_sets_precisions_and_leaves_them_as_eager_does(fn, precisions):
+    def left(run):
+        torch.set_float32_matmul_precision("highest")
+        for place in PLACES:
+            torch._C._set_fp32_precision_setter(*place, "none" if place[1] == "matmul" else "tf32")
+        Comparison().same(run(x), expected, "result")
+        return [torch._C._get_fp32_precision_getter(*place) for place in PLACES], torch.get_float32_matmul_precision()
+
+    x = torch.ones(2, 3)
+    expected = fn(x)
+    whole = tracer.compile(fn, fullgraph=True)
+    assert left(whole) == left(fn) == left(whole) == left(tracer.compile(fn, backend="aot_eager"))
+
+
+def test_a_precision_that_is_inherited_is_left_to_cpython(precisions):
+    torch._C._set_fp32_precision_setter("generic", "all", "ieee")
+    try:
+        with pytest.raises(tracer.exc.Unsupported):
+            tracer.compile(allows_tf32, fullgraph=True)(torch.ones(2, 3))
+    finally:
+        torch._C._set_fp32_precision_setter("generic", "all", "none")

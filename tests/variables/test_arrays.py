@@ -338,3 +338,13 @@ def test_what_a_class_has_of_its_own_class_is_no_attribute_of_an_object(given):
 
 def test_numpy_computes_what_torch_gives_a_dtype_for_that_numpy_lacks():
     assert not check(lambda a: a * 1j, np.ones(3, np.float16)).breaks
+
+
+def test_a_tensor_of_an_array_is_made_with_the_dtype_and_device_of_another():
+    array = np.arange(3)
+
+    def fn(x):
+        made = x.new_tensor(array), x.new_tensor(array, dtype=torch.float64), torch.tensor(array, device=x.device)
+        return x + made[0], made, torch.as_tensor(array, device="cpu")
+
+    assert not check(fn, torch.ones(3)).breaks

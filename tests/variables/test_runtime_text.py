@@ -38,6 +38,22 @@ def test_a_size_in_a_text_is_not_fixed_by_it():
     assert _graphs_for(fn, 3, 4, 5, 6) == (2, [])
 
 
+def test_a_shape_in_a_text_is_not_fixed_by_it():
+    def fn(x):
+        message = f"of {x.shape}, {tuple(x.size())!r:>9}, {(x.shape[0] * 2, 'a', None)}"
+        assert x.shape[0] > 1, f"too small: {x[1:].shape}"
+        return x * 2, message
+
+    assert _graphs_for(fn, 3, 4, 5, 6) == (2, [])
+
+
+def test_a_text_of_a_shape_that_is_looked_into_is_that_of_the_call():
+    def fn(x):
+        return x * 2, f"{x.shape}" == "torch.Size([3])", len(f"{(x.shape[0], 1)}")
+
+    _for_sizes(fn, 3, 4, 10)
+
+
 def test_a_text_of_a_size_is_kept_printed_and_stored_without_fixing_it(capsys):
     def fn(x):
         KEPT.append(f"{x.shape[0]} rows")

@@ -26,6 +26,7 @@ from torch.autograd import grad_mode
 from torch.utils._device import DeviceContext
 
 from tracer import _C, config
+from tracer.effects.switches import KEPT, Setting, Switch
 from tracer.graph_breaks import unsupported
 
 if TYPE_CHECKING:
@@ -36,14 +37,6 @@ if TYPE_CHECKING:
     from tracer.protocol.variable import VariableTracker
 
 _STATE_NODE = "torch_state"
-
-
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """A part of the state: `write(*read())` changes nothing."""
-
-    read: Callable[[], tuple[Any, ...]]
-    write: Callable[..., Any]
 
 
 def _autocast(device: str) -> list[Setting]:
@@ -66,54 +59,16 @@ for _setter in (set_deterministic, torch.set_default_dtype):
 _GRAD_MODE = Setting(lambda: (torch.is_grad_enabled(),), torch._C._set_grad_enabled)
 
 
-@dataclasses.dataclass(frozen=True)
-class Switch:
-    """A flag of the process that chooses kernels. No guard on torch's state covers it, so each trace that meets it guards what it
-    was at the entry. `is_read_late`: kernels read it when they run, not when torch chooses the operators of a function."""
-
-    ask: Callable[[], Any]
-    write: Callable[..., Any]
-    is_read_late: bool
-
-    def setting(self) -> Setting:
-        return Setting(lambda: (_as_constant(self.ask()),), self.write)
-
-
-def _as_constant(answer: Any) -> Any:
-    return tuple(answer) if type(answer) is list else answer
-
-
-def _switches() -> Iterator[Switch]:
-    for names, is_read_late in ((_CHOOSING, False), (_READ_LATE, True)):
-        for pair in names.split():
-            ask, write = (getattr(torch._C, name, None) for name in pair.split("/"))
-            if ask is not None and write is not None:  # not in every build
-                yield Switch(ask, write, is_read_late)
-
-
-_CHOOSING = """
-_get_flash_sdp_enabled/_set_sdp_use_flash _get_mem_efficient_sdp_enabled/_set_sdp_use_mem_efficient
-_get_math_sdp_enabled/_set_sdp_use_math _get_cudnn_sdp_enabled/_set_sdp_use_cudnn
-_get_overrideable_sdp_enabled/_set_sdp_use_overrideable _get_sdp_priority_order/_set_sdp_priority_order
-_get_math_sdp_allow_fp16_bf16_reduction/_set_math_sdp_allow_fp16_bf16_reduction
-"""
-_READ_LATE = """
-_get_cudnn_enabled/_set_cudnn_enabled _get_cudnn_benchmark/_set_cudnn_benchmark
-_get_cudnn_deterministic/_set_cudnn_deterministic _get_mkldnn_enabled/_set_mkldnn_enabled
-_get_mkldnn_deterministic/_set_mkldnn_deterministic _get_nnpack_enabled/_set_nnpack_enabled
-_get_cudnn_depthwise_kernel/_set_cudnn_depthwise_kernel
-"""
-SWITCHES: tuple[Switch, ...] = tuple(_switches())
 SETTINGS: tuple[Setting, ...] = (
     _GRAD_MODE,
     *_autocast("cpu"),
     *_autocast("cuda"),
     Setting(_deterministic, set_deterministic),
     Setting(lambda: (torch.get_default_dtype(),), torch.set_default_dtype),
-    *(switch.setting() for switch in SWITCHES),
+    *(switch.setting() for switch in KEPT),
     Setting(lambda: (torch.is_autocast_cache_enabled(),), torch.set_autocast_cache_enabled),
 )
-_FIRST_SWITCH = len(SETTINGS) - 1 - len(SWITCHES)
+_FIRST_SWITCH = len(SETTINGS) - 1 - len(KEPT)
 State = tuple[tuple[Any, ...], ...]
 
 
@@ -325,7 +280,7 @@ class TorchState:
 
     def at_entry(self, switch: Switch) -> Any:
         """What a switch was when the frame began."""
-        return self._before[_FIRST_SWITCH + SWITCHES.index(switch)][0]
+        return self._before[_FIRST_SWITCH + KEPT.index(switch)][0]
 
     @property
     def after(self) -> tuple[State, bool]:

@@ -171,7 +171,9 @@ def _from_numpy(tx: Tracer, array: Value) -> Value:
     return shared_tensor(tx, array)
 
 
-def tensor_of(tx: Tracer, array: NdarrayVariable, copies: bool, dtype: Value = NONE, **kwargs: Value) -> Value:
+def tensor_of(
+    tx: Tracer, array: NdarrayVariable, copies: bool, dtype: Value = NONE, device: Value = NONE, **kwargs: Value
+) -> Value:
     """`torch.tensor(array)` or, where it need not copy, `torch.as_tensor(array)`."""
     if kwargs:
         unsupported("unsupported-builtin", function=f"torch.tensor of an array with {', '.join(kwargs)}")
@@ -179,4 +181,7 @@ def tensor_of(tx: Tracer, array: NdarrayVariable, copies: bool, dtype: Value = N
         tensor = array.tensor.call_method(tx, "clone", [], {})
     else:
         tensor = shared_tensor(tx, array)
-    return tensor if dtype is NONE else tensor.call_method(tx, "to", [dtype], {})
+    for asked in (dtype, device):
+        if not asked.is_none():
+            tensor = tensor.call_method(tx, "to", [asked], {})
+    return tensor

@@ -15,7 +15,7 @@ import torch
 
 from shapes import emission
 from tracer import _C, config, errors, graph_breaks, logs, metrics, monitoring
-from tracer.bytecode import loop_resumed_in
+from tracer.bytecode import loop_resumed_in, resumes_at
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.forwarding import names_of_args
@@ -167,8 +167,9 @@ class FrameConversion:
 
         always = declared is None and config.specialize_zero_one == "always"
         places = frozenset() if declared is None else declared.domain.places
-        changed = loop_resumed_in(self.function.__code__)
-        policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes, changed)
+        code = self.function.__code__
+        is_resumed = resumes_at(code) is not None
+        policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes, loop_resumed_in(code), is_resumed)
         world = FakeWorld(
             asks_layout=options.asks_layout,
             duck_shape=config.duck_shape,

@@ -18,6 +18,7 @@ from tracer.operators.layout import stride_terms
 from tracer.sources.attributes import AttrSource
 from tracer.sources.base import RootSource, Source
 from tracer.sources.containers import ItemSource
+from tracer.sources.functions import CellContentsSource, ClosureCellSource
 from tracer.sources.iterators import IteratorPartsSource, UpcomingSource
 from tracer.sources.reading import type_dict
 from tracer.sources.roots import LocalSource
@@ -54,16 +55,19 @@ class DynamismPolicy:
         declared: Collection[str] = (),
         classes: dict[tuple[str, str], weakref.ref[type] | None] | None = None,
         changed_by_loop: Collection[str] | None = None,
+        is_resumed: bool = False,
     ) -> None:
         """`declared`: the names of the sizes and ints that the user declared, which are always symbols.
         `classes`: the local classes that earlier traces met, by name; None if each trace met another one.
         `changed_by_loop`: for a frame that begins inside a loop, the locals that change from turn to turn; they and what
-        iterators give are symbols at once, if they are numbers."""
+        iterators give are symbols at once, if they are numbers.
+        `is_resumed`: the frame goes on with one that has begun, whose nested functions have closed over data of this call."""
         self.history = history
         self.classes = {} if classes is None else classes
         self.dynamic = dynamic
         self.declared = declared
         self._changed_by_loop = changed_by_loop
+        self._is_resumed = is_resumed
         self._dims: dict[str, tuple[list[DimPolicy], list[DimConstraint | None]]] = {}
         self._strides: dict[str, list[DimPolicy]] = {}
         self._scalars: dict[str, bool] = {}
@@ -188,7 +192,7 @@ class DynamismPolicy:
     def _decide_int(self, source: Source, value: int) -> bool:
         if source.name in self.declared or sizes_by_name.has_int(source.name):
             return True
-        data = _is_argument(source)
+        data = _is_argument(source, self._is_resumed)
         if config.specialize_int or self.dynamic is False or not (data or _is_kept_between_calls(source)):
             return False
         varying = bool(self.history.observe(source.name, (value,))) or self._loop_changes(source)
@@ -210,11 +214,13 @@ def strides_that_varied(history: SizeHistory, source: Source, tensor: torch.Tens
     return found
 
 
-def _is_argument(source: Source) -> bool:
-    """Whether a value is an argument, or an item of a container or iterator that is one."""
-    while source.is_part and source.base is not None:
+def _is_argument(source: Source, is_resumed: bool = False) -> bool:
+    """Whether a value is an argument, or an item of a container or iterator that is one. `is_resumed`: so is what lies in the
+    cells of the frame, and of functions that are passed to it."""
+    cells = (ClosureCellSource, CellContentsSource) if is_resumed else ()
+    while source.base is not None and (source.is_part or isinstance(source, cells)):
         source = source.base
-    return isinstance(source, RootSource) and source.root_kind == "local"
+    return isinstance(source, RootSource) and source.root_kind in (("local", "cell") if is_resumed else ("local",))
 
 
 def _comes_from_caller(source: Source) -> bool:

@@ -57,7 +57,16 @@ def test_a_disabled_function_breaks_the_graph():
 
 
 def test_nothing_traces_for_torchscript():
-    captured(lambda x: (x + 1, torch._C._get_tracing_state() is None, torch.jit.is_tracing(), torch.jit.is_scripting()), X)
+    captured(
+        lambda x: (
+            x + 1,
+            torch._C._get_tracing_state() is None,
+            torch._C._is_tracing(),
+            torch.jit.is_tracing(),
+            torch.jit.is_scripting(),
+        ),
+        X,
+    )
 
 
 def test_modules_are_made_and_copied_inside_once_torch_compile_was_used():

@@ -36,6 +36,7 @@ _ALWAYS_FALSE: tuple[Any, ...] = (
     torch.compiler.is_exporting,
     torch.jit.is_scripting,
     torch.jit.is_tracing,
+    torch._C._is_tracing,
     torch._jit_internal.is_scripting,
     torch.fx._symbolic_trace.is_fx_tracing,
     torch.fx._symbolic_trace.is_fx_symbolic_tracing,

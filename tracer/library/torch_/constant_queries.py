@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from tracer.effects.torch_state import SWITCHES, Switch
+from tracer.effects.switches import CUDNN_PRECISIONS, MATMUL_PRECISIONS, SWITCHES, Switch
 from tracer.graph_breaks import unsupported
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.protocol.models import models
@@ -41,9 +41,9 @@ class AnswerMatch(Guard):
 
 
 _QUESTIONS = """
-distributed.is_initialized get_float32_matmul_precision get_num_threads is_warn_always_enabled is_anomaly_enabled
+distributed.is_initialized get_num_threads is_warn_always_enabled is_anomaly_enabled
 is_anomaly_check_nan_enabled _C._autograd._profiler_enabled _C._is_multithreading_enabled _C._is_view_replay_enabled
-_C._get_cudnn_allow_tf32 _C._get_cublas_allow_tf32 _C._get_float32_matmul_precision _C._get_onednn_allow_tf32
+_C._get_onednn_allow_tf32
 """
 
 
@@ -98,23 +98,13 @@ for _path in _QUESTIONS.split():
 
 
 # -- settings of precision --------------------------------------------------------------------------------------------------
-#
-# Each setter changes several of them, and none can be put back exactly, so that no graph holds a setter. As a rule a program sets
-# the same each time: the first time breaks the graph, and after that the setter changes nothing.
 
 _get_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
 _set_precision: Any = getattr(torch._C, "_set_fp32_precision_setter", None)
-_INHERITED = (("generic", "all"), ("cuda", "all"), ("mkldnn", "all"))  # where these are "none", the others hold what was set
-_MATMUL, _CUDNN = (("cuda", "matmul"), ("mkldnn", "matmul")), (("cuda", "conv"), ("cuda", "rnn"))
-# (question, setter, {value: the precisions that the setter leaves})
-_SETTERS: tuple[tuple[str, str, dict[Any, dict[Any, str]]], ...] = (
-    ("_get_cublas_allow_tf32", "_set_cublas_allow_tf32", {True: {_MATMUL[0]: "tf32"}, False: {_MATMUL[0]: "ieee"}}),
-    ("_get_cudnn_allow_tf32", "_set_cudnn_allow_tf32", {True: dict.fromkeys(_CUDNN, "tf32")}),
-    (
-        "_get_float32_matmul_precision",
-        "_set_float32_matmul_precision",
-        {"high": dict.fromkeys(_MATMUL, "tf32"), "highest": dict.fromkeys(_MATMUL, "ieee")},
-    ),
+_KEEPERS: tuple[tuple[str, Switch], ...] = (  # a question or a setter of torch._C, and what it asks or changes
+    ("cublas_allow_tf32", MATMUL_PRECISIONS),
+    ("float32_matmul_precision", MATMUL_PRECISIONS),
+    ("cudnn_allow_tf32", CUDNN_PRECISIONS),
 )
 
 
@@ -128,22 +118,45 @@ def _precision(backend: str, op: str) -> Callable[[], str]:
     return ask
 
 
-def _model_of_setting_what_is(ask: Any, write: Any, leaves: dict[Any, dict[Any, str]]) -> Callable[..., VariableTracker]:
+def _model_of_asking_a_precision(ask: Callable[[], Any], *keepers: Switch) -> Callable[..., VariableTracker]:
+    def model(tx: Tracer) -> VariableTracker:
+        for keeper in keepers:
+            if (at_entry := tx.trace.torch_state.at_entry(keeper)) and keeper.ask() != at_entry:  # the program has changed it
+                tx.guard(AnswerMatch(keeper.ask, at_entry))
+                return tx.literal(ask())
+        return _ask(ask)(tx)
+
+    return model
+
+
+def _model_of_setting_a_precision(write: Any, keeper: Switch) -> Callable[..., VariableTracker]:
     def model(tx: Tracer, value: VariableTracker) -> VariableTracker:
-        given = value.constant()
-        places = {**dict.fromkeys(_INHERITED, "none"), **leaves.get(given, {})}
-        questions = [(ask, given), *((_precision(*place), precision) for place, precision in places.items())]
-        if given not in leaves or any(question() != answer for question, answer in questions):
+        given, now = value.constant(), keeper.ask()
+        at_entry = tx.trace.torch_state.at_entry(keeper)
+        if not now or not at_entry or type(given) not in (bool, str):
             unsupported("side-effect-call", name=f"torch._C.{write.__name__}", value="torch's global state, which it changes")
-        for question, answer in questions:
-            tx.guard(AnswerMatch(question, answer))
+        tx.guard(AnswerMatch(keeper.ask, at_entry))
+        try:
+            write(given)
+            after = keeper.ask()
+        except (TypeError, RuntimeError) as error:
+            tx.raise_error(type(error), *error.args)
+        finally:
+            keeper.write(now)
+        if after == now:
+            return NONE
+        for_the_cpu = keeper is MATMUL_PRECISIONS and after[-1:] != now[-1:]  # the others are for kernels of CUDA
+        if tx.output.memory is not None and (for_the_cpu or torch.cuda.is_available()):  # compilers drop the node
+            unsupported("side-effect-call", name=f"torch._C.{write.__name__}", value="torch's global state, which it changes")
+        tx.trace.torch_state.change(write, given)
         return NONE
 
     return model
 
 
 def _get_fp32_precision(tx: Tracer, backend: VariableTracker, op: VariableTracker) -> VariableTracker:
-    return _ask(_precision(backend.constant(), op.constant()))(tx)
+    ask = _precision(backend.constant(), op.constant())
+    return _model_of_asking_a_precision(ask, MATMUL_PRECISIONS, CUDNN_PRECISIONS)(tx)
 
 
 def _set_fp32_precision(tx: Tracer, backend: VariableTracker, op: VariableTracker, value: VariableTracker) -> VariableTracker:
@@ -153,13 +166,14 @@ def _set_fp32_precision(tx: Tracer, backend: VariableTracker, op: VariableTracke
         unsupported(
             "side-effect-call", name="torch._C._set_fp32_precision_setter", value="torch's global state, which it changes"
         )
-    tx.guard(AnswerMatch(question, "none"))
+    _get_fp32_precision(tx, backend, op)
     return NONE
 
 
 if _get_precision is not None and _set_precision is not None:
     models.of_plain_tensors(_get_precision)(_get_fp32_precision)
     models.of_plain_tensors(_set_precision)(_set_fp32_precision)
-    for _asks, _writes, _leaves in _SETTERS:
-        _setter = _resolve(f"_C.{_writes}")
-        models.of_plain_tensors(_setter)(_model_of_setting_what_is(_resolve(f"_C.{_asks}"), _setter, _leaves))
+for _name, _keeper in _KEEPERS:
+    _asks, _writes = _resolve(f"_C._get_{_name}"), _resolve(f"_C._set_{_name}")
+    models.of_plain_tensors(_asks)(_model_of_asking_a_precision(_asks, _keeper))
+    models.of_plain_tensors(_writes)(_model_of_setting_a_precision(_writes, _keeper))

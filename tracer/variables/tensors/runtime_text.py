@@ -1,4 +1,4 @@
-"""Text with parts that are known only when the graph runs: f-strings over sizes and tensors.
+"""Text with parts that are known only when the graph runs: f-strings over sizes, shapes and tensors.
 
 Most of it is the message of a check that holds, which nobody reads. So such a text is no value yet but a recipe: dropped, it
 costs nothing; taken out of the trace, the output code formats it; looked into, it becomes that of this call, as the
@@ -20,7 +20,9 @@ from tracer.errors import Unsupported
 from tracer.graph_breaks import reason
 from tracer.locations import UserStack
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.text import form
 from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.symbolic import SymNodeVariable
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 class Piece(NamedTuple):
     """`format(conversion(value), spec)`, or `format(value, spec)` if the conversion is None."""
 
-    value: SymNodeVariable | TensorVariable
+    value: SymNodeVariable | TensorVariable | TupleVariable
     conversion: Callable[[Any], str] | None
     spec: str
     break_step: int  # of the instruction that made it
@@ -41,13 +43,13 @@ class Piece(NamedTuple):
     state: tuple[Any, ...] | None = None  # of the tensor at that time; None if changes cannot be detected
 
     def is_as_it_was(self, tx: Tracer) -> bool:
-        return isinstance(self.value, SymNodeVariable) or (self.state is not None and self.state == _state(tx, self.value))
+        return not isinstance(self.value, TensorVariable) or (self.state is not None and self.state == _state(tx, self.value))
 
     def number(self, tx: Tracer) -> Any:
-        """The number, specialised to its value in this call. A tensor breaks the graph."""
+        """The number, or the tuple of numbers, specialised to its value in this call. A tensor breaks the graph."""
         if isinstance(self.value, TensorVariable):
             self.refuse()
-        return self.value.specialize(tx).value
+        return form(tx, self.value)
 
     def refuse(self) -> NoReturn:
         # The graph breaks at the instruction that made the text, not at the one that wants to read it.
@@ -58,13 +60,25 @@ class Piece(NamedTuple):
 def piece(tx: Tracer, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> Piece | None:
     """What is formatted later. None for other values, and where the formatting could raise: tensors take a format spec only where
     they have no dims, so that one with a spec is formatted later only after a conversion, which makes it a text."""
-    if isinstance(value, SymNodeVariable):
+    if isinstance(value, TupleVariable) and _is_of_numbers(tx, value):
+        if not spec or (conversion is not None and _always_formats("", None, spec)):
+            return Piece(value, conversion, spec, tx.break_step())
+    elif isinstance(value, SymNodeVariable):
         if _always_formats(value.python_type()(1), conversion, spec):
             return Piece(value, conversion, spec, tx.break_step())
     elif isinstance(value, TensorVariable) and value.cls is torch.Tensor and value.known is None:
         if not spec or (conversion is not None and _always_formats("", None, spec)):
             return Piece(value, conversion, spec, tx.break_step(), tx.trace.user_stack(), _state(tx, value))
     return None
+
+
+def _is_of_numbers(tx: Tracer, value: TupleVariable) -> bool:
+    """Whether a value is a tuple, or the sizes of a tensor, of symbolic numbers, and of constants beside them."""
+    if value.python_type() not in (tuple, torch.Size):
+        return False
+    items = value.items(tx)
+    symbolic = [isinstance(item, SymNodeVariable) for item in items]
+    return any(symbolic) and all(is_symbol or isinstance(item, ConstantVariable) for is_symbol, item in zip(symbolic, items))
 
 
 def rendered(value: Any, conversion: Callable[[Any], str] | None, spec: str) -> str:
@@ -121,7 +135,7 @@ class RuntimeTextVariable(VariableTracker):
     # -- specialised to this call ------------------------------------------------------------------------------------
 
     def is_constant(self) -> bool:
-        return all(isinstance(part, str) or isinstance(part.value, SymNodeVariable) for part in self.parts)
+        return not any(isinstance(part, Piece) and isinstance(part.value, TensorVariable) for part in self.parts)
 
     def constant(self) -> str:
         if self._value is None:

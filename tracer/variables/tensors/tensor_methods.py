@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 
 from tracer import config
@@ -336,6 +337,19 @@ def _backward(
     inputs: VariableTracker = NONE,
 ) -> VariableTracker:
     return backward(tx, self, gradient, retain_graph, create_graph, inputs)
+
+
+@_methods("new_tensor")
+def _new_tensor(tx: Tracer, self: TensorVariable, data: VariableTracker, **kwargs: VariableTracker) -> VariableTracker | None:
+    """Of an array it is `torch.tensor` with this tensor's dtype and device."""
+    if not issubclass(data.python_type(), np.ndarray):
+        return None
+    for name in ("dtype", "device"):
+        if name not in kwargs or kwargs[name].is_none():
+            kwargs[name] = self.get_attr(tx, name)
+    model = model_of(torch.tensor)
+    assert model is not None
+    return model(tx, data, **kwargs)
 
 
 def _sets_a_hook(name: str) -> Method:
