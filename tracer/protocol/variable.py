@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
 
 
+def _of_no_container() -> str:
+    try:
+        0 in object()  # type: ignore[operator]  # noqa: B015
+    except TypeError as error:
+        return str(error).replace("'object'", "{!r}")
+    raise AssertionError
+
+
+#: What CPython says of `item in x`, given the name of x's class, in the words of the running version.
+NO_CONTAINER = _of_no_container()
+
+
 class ObservedException(Exception):
     """An exception of the traced program. It unwinds the traced frames until one of them handles it."""
 
@@ -145,7 +157,7 @@ class VariableTracker:
         cls = self.python_type()
         if not defines(cls, "__contains__") and (defines(cls, "__iter__") or defines(cls, "__getitem__")):
             return self.iterate(tx).contains(tx, item)
-        return self._special(tx, "__contains__", [item], "argument of type {!r} is not iterable")
+        return self._special(tx, "__contains__", [item], NO_CONTAINER)
 
     def _special(self, tx: Tracer, name: str, args: list[VariableTracker], error: str) -> VariableTracker:
         cls = self.python_type()
