@@ -110,7 +110,7 @@ _TITLES = {
     "warm": "Warm calls (ns over eager; ns of dispatch to a graph that does nothing)",
     "lookup": "Finding the entry of a call (ns; the ratio is that of the worst call to an entry alone)",
     "cold": "Cold traces (CPU seconds of the first call)",
-    "deep": "A deep model beside a shallow one, with `config.replay` (CPU seconds of the first call)",
+    "deep": "A deep model beside a shallow one (CPU seconds of the first call)",
     "repeated": "Equal modules compiled one by one (backend compiles; CPU seconds, with the calls)",
     "outline": "First answer under Inductor with equal blocks compiled once (CPU seconds)",
     "loop": "Bytecodes per second",

@@ -230,11 +230,10 @@ def deep(name: str, rounds: int) -> list[dict[str, Any]]:
     rows = []
     for dynamic in (False, True):
         cases = {depth: trace_cases.build(name, depth) for depth in (SHALLOW, DEEP)}
-        with tracer.config.patch(replay=True):
-            _first_call(cases[SHALLOW], own, dynamic)
-            seconds = interleaved(
-                {str(depth): functools.partial(_first_call, case, own, dynamic) for depth, case in cases.items()}, rounds
-            )
+        _first_call(cases[SHALLOW], own, dynamic)
+        seconds = interleaved(
+            {str(depth): functools.partial(_first_call, case, own, dynamic) for depth, case in cases.items()}, rounds
+        )
         shallow, full = seconds[str(SHALLOW)], seconds[str(DEEP)]
         rows.append(
             {

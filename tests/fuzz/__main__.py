@@ -8,7 +8,7 @@
 
 With --backend NAME (`eager`, `aot_eager`, `inductor`) they are programs of tensors, compiled by that backend. A difference that
 torch.compile shows with the same backend is called "shared". `--backend inductor --minutes 30` runs programs for that long,
-from a seed that nobody has tried.
+from a seed that nobody has tried. With --modules they are models of blocks that are equal, or nearly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from tests.fuzz import programs, tensor_programs
+from tests.fuzz import module_programs, programs, tensor_programs
 from tests.fuzz.campaign import sample, write
 from tests.fuzz.programs import Program
 from tests.fuzz.running import run
@@ -36,11 +36,12 @@ def main(args: list[str]) -> None:
     parser = argparse.ArgumentParser("tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", metavar="SEEDS | show SEED | shrink SEED ... | report SEEDS [PROCESSES]")
     parser.add_argument("--backend", choices=["eager", "aot_eager", "inductor"])
+    parser.add_argument("--modules", action="store_true")
     parser.add_argument("--minutes", type=float)
     found = parser.parse_args(args)
     if found.words[:1] != ["report"]:  # whose processes limit themselves
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    generate = _generator(found.backend)
+    generate = _generator(found.backend, found.modules)
     match found.words:
         case ["show", seed]:
             program = generate(int(seed))
@@ -61,10 +62,9 @@ def main(args: list[str]) -> None:
             parser.print_help()
 
 
-def _generator(backend: str | None) -> Callable[[int], Program]:
-    if backend is None:
-        return programs.generate
-    return lambda seed: dataclasses.replace(tensor_programs.generate(seed), backend=backend)
+def _generator(backend: str | None, modules: bool) -> Callable[[int], Program]:
+    generate = module_programs.generate if modules else programs.generate if backend is None else tensor_programs.generate
+    return lambda seed: dataclasses.replace(generate(seed), backend=backend)
 
 
 def _seeds(text: str) -> range:

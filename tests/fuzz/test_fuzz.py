@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.fuzz import campaign, tensor_programs
+from tests.fuzz import campaign, module_programs, tensor_programs
 from tests.fuzz.campaign import RESULT, Statistics, sample, write
 from tests.fuzz.grammar import FEATURES
 from tests.fuzz.observing import Observation
@@ -100,6 +100,16 @@ def test_twenty_thousand_programs_leave_the_same_behind() -> None:
     found = write(_MANY)
     assert not found.shortfalls(), "\n".join(found.shortfalls()[:20])
     assert RESULT.exists()
+
+
+# -- models of blocks that are alike -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 700), marks=pytest.mark.full)])
+def test_models_whose_blocks_are_nearly_equal_do_what_they_do_in_eager(seeds: range) -> None:
+    found = {seed: run(module_programs.generate(seed)) for seed in seeds}
+    assert not {seed: verdict.difference for seed, verdict in found.items() if verdict.kind is not None}
+    assert all(verdict.graphs for verdict in found.values())
 
 
 # -- with compilers ----------------------------------------------------------------------------------------------
