@@ -7,6 +7,7 @@ implement breaks the graph. `interpreter/operators.py` decides in which order tw
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def _of_no_container() -> str:
+    no_container: Any = object()
     try:
-        0 in object()  # type: ignore[operator]  # noqa: B015
+        operator.contains(no_container, 0)
     except TypeError as error:
         return str(error).replace("'object'", "{!r}")
     raise AssertionError

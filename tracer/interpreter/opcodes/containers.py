@@ -199,7 +199,7 @@ def delete_subscr(tx: Frame, inst: Instruction) -> None:
 
 def _counted() -> tuple[type, ...]:
     try:
-        (_,) = (1, 2)  # type: ignore[misc]
+        (_,) = tuple("ab")
     except ValueError as error:
         return (list, tuple, dict) if "got 2" in str(error) else ()
     raise AssertionError
