@@ -81,6 +81,7 @@ DOORS: dict[str, set[str]] = {
         "tracer.saving.compiled_graphs",
         "tracer.saving.generated_code",
     },
+    "torch._library": {"tracer.saving.operators"},
     "torch._numpy": {"tracer.graph.operations.array_operations"},
     "torch._subclasses": {"tracer.graph", "tracer.operators", "tracer.backends.view_strides", BRIDGE},
     "torch.utils._device": {

@@ -408,18 +408,6 @@ def test_dims_that_were_marked_since_are_looked_at(tmp_path):
     same(other, branching, (y,), traced=1)
 
 
-def test_an_operator_that_is_not_torchs_is_refused(tmp_path):
-    @torch.library.custom_op("saved_entries::doubled", mutates_args=())
-    def doubled(x: torch.Tensor) -> torch.Tensor:
-        return x.double()
-
-    doubled.register_fake(lambda x: x.double())
-    made = dynamic(lambda x: doubled(x) * (2 if doubled(x).dtype is torch.float64 else 3))
-    made(torch.ones(3))
-    result = tracer.save(made, tmp_path / "entries")
-    assert not result.saved and "fake implementation of the operator saved_entries.doubled" in result.refused[0]
-
-
 def test_a_function_that_is_allowed_in_the_graph_is_refused(tmp_path):
     @tracer.allow_in_graph
     def twice(x):

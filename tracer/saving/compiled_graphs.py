@@ -26,6 +26,7 @@ from tracer.backends.torch_compilers import AsWritten, compilers_settings
 from tracer.saving.fingerprints import Differs, Refused
 from tracer.saving.generated_code import bundled
 from tracer.saving.graph_modules import module_from, record_of
+from tracer.saving.operators import name_of, operator_at
 
 _TEXTS = ("aot_joint_graph_str", "aot_forward_graph_str", "aot_backward_graph_str", "min_cut_info_str", "guards_expr")
 
@@ -82,10 +83,5 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, fx.GraphModule):
             return module_from, record_of(obj, made_by_compiler=True)
         if isinstance(obj, torch._ops.OpOverload):
-            return _operator, (obj._schema.name, obj._overloadname)
+            return operator_at, (name_of(obj),)
         return NotImplemented
-
-
-def _operator(name: str, overload: str) -> Any:
-    namespace, _, operator = name.partition("::")
-    return getattr(getattr(getattr(torch.ops, namespace), operator), overload)

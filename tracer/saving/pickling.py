@@ -41,6 +41,7 @@ from tracer.saving.closures import (
 )
 from tracer.saving.fingerprints import BUILTIN, Differs, Refused, digest, fingerprint_of, member_at, member_place, name_with_place
 from tracer.saving.graph_modules import module_from, record_of
+from tracer.saving.operators import OperatorName, name_of, operator_at, place_of
 from tracer.sources.attributes import ClassAttrSource, TypeSource
 from tracer.sources.base import FrameValues, Source
 from tracer.sources.functions import CodeSource
@@ -52,7 +53,6 @@ _OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch
              torch._C._autograd.CreationMeta)  # fmt: skip
 _PLACES = ("torch", "torch.nn.functional", "torch._C._nn", "torch._C", "torch._C._linalg", "torch._C._special", "torch._C._fft",
            "types", "builtins", "operator")  # where to look for functions and classes with a wrong __module__  # fmt: skip
-_OPERATORS = ("aten", "prims", "prim", "quantized")  # namespaces of operators that torch itself defines
 _GETTERS = ("fget", "fset", "fdel")
 _SUFFIXES = ("", ".fget", ".fset", ".fdel", *(".__wrapped__" * depth for depth in range(1, 5)))  # behind a decorator
 
@@ -170,11 +170,7 @@ class Pickler(pickle.Pickler):
         if isinstance(obj, type) or kind is types.FunctionType or kind in BUILTIN:
             return self._name_or_path(obj)
         if isinstance(obj, torch._ops.OpOverload):
-            if obj.namespace not in _OPERATORS:
-                raise Refused(
-                    f"the fake implementation of the operator {obj} is code of the program, whose changes cannot be noticed"
-                )
-            return "operator", obj.namespace, obj._schema.name.partition("::")[2], obj._overloadname
+            return "operator", *name_of(obj)
         if kind is dict:
             return self._namespace(obj)
         if kind is types.CodeType and id(obj) in self.where.consts:
@@ -272,6 +268,9 @@ class Pickler(pickle.Pickler):
                 return getattr, (torch, repr(obj).removeprefix("torch."))
         if writes_itself(obj):
             return of_own_data, own_data_of(obj)
+        place = place_of(obj)
+        if place is not None:
+            return place
         package = type(obj).__module__.partition(".")[0]
         if package in _COPIED or isinstance(obj, _OF_TORCH):
             return NotImplemented
@@ -385,11 +384,8 @@ class Unpickler(pickle.Unpickler):
     def _attribute(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
 
-    def _operator(self, namespace: str, name: str, overload: str) -> Any:
-        try:
-            return getattr(getattr(getattr(torch.ops, namespace), name.partition("::")[2] or name), overload)
-        except AttributeError:
-            raise Differs(f"there is no operator {namespace}::{name}.{overload}") from None
+    def _operator(self, *name: str) -> Any:
+        return operator_at(OperatorName(*name))
 
     def _const(self, path: tuple[int, ...]) -> Any:
         code = self.function.__code__
