@@ -19,7 +19,7 @@ from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
-KNOWN_PYTHONS = ((3, 11), (3, 12), (3, 13))  # whose frames csrc/compat.h knows
+KNOWN_PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))  # whose frames csrc/compat.h knows
 FIRST_TORCH, TORCH_VERSION = (2, 13), "2.13.0"  # the oldest that it is written for, and the one to install where there is none
 SOURCES = sorted(str(path.relative_to(ROOT)) for pattern in ("*.c", "*.cpp") for path in ROOT.glob(f"csrc/**/{pattern}"))
 HEADERS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("csrc/**/*.h"))

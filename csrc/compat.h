@@ -12,8 +12,8 @@
 
 #if PY_VERSION_HEX < 0x030B0000
 #error "shapetracer needs CPython 3.11: frames of older versions have another layout (no _PyInterpreterFrame)."
-#elif PY_VERSION_HEX >= 0x030E0000
-#error "shapetracer knows the frames of CPython 3.11 to 3.13; a newer version is added in csrc/compat.h."
+#elif PY_VERSION_HEX >= 0x030F0000
+#error "shapetracer knows the frames of CPython 3.11 to 3.14; a newer version is added in csrc/compat.h."
 #elif defined(Py_GIL_DISABLED)
 #error "shapetracer relies on the GIL: use a build of CPython that is not free-threaded."
 #endif
@@ -29,27 +29,35 @@
 #include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
 #include <internal/pycore_interp.h>
+#if PY_VERSION_HEX >= 0x030E0000
+#include <internal/pycore_ceval.h>
+#include <internal/pycore_interpframe.h>
+#endif
 #undef Py_BUILD_CORE
 #pragma GCC diagnostic pop
 
 typedef struct _PyInterpreterFrame Frame;
 
-/* 3.12 renames the field, which may hold something else in frames that are no function's. */
+/* 3.12 renames the field, which may hold something else in frames that are no function's. 3.14 makes it a tagged reference. */
 static inline PyFunctionObject *
 frame_function(Frame *frame)
 {
-#if PY_VERSION_HEX >= 0x030C0000
+#if PY_VERSION_HEX >= 0x030E0000
+    return (PyFunctionObject *)PyStackRef_AsPyObjectBorrow(frame->f_funcobj);
+#elif PY_VERSION_HEX >= 0x030C0000
     return (PyFunctionObject *)frame->f_funcobj;
 #else
     return frame->f_func;
 #endif
 }
 
-/* 3.13 renames the field, which may hold something else in frames that are not evaluated. */
+/* 3.13 renames the field, which may hold something else in frames that are not evaluated. 3.14 makes it a tagged reference. */
 static inline PyCodeObject *
 frame_code(Frame *frame)
 {
-#if PY_VERSION_HEX >= 0x030D0000
+#if PY_VERSION_HEX >= 0x030E0000
+    return (PyCodeObject *)PyStackRef_AsPyObjectBorrow(frame->f_executable);
+#elif PY_VERSION_HEX >= 0x030D0000
     return (PyCodeObject *)frame->f_executable;
 #else
     return frame->f_code;
@@ -70,11 +78,27 @@ frame_locals_mapping(Frame *frame)
 }
 
 /* Argument slots lie at the start of localsplus, bound, before the first instruction ran: MAKE_CELL has not wrapped
- * those that become cells. (3.14 stores tagged _PyStackRef here.) */
+ * those that become cells. NULL from 3.14 on, where the slots are tagged references and have to be read one by one. */
 static inline PyObject *const *
 frame_arguments(Frame *frame)
 {
+#if PY_VERSION_HEX >= 0x030E0000
+    (void)frame;
+    return NULL;
+#else
     return frame->localsplus;
+#endif
+}
+
+/* What one of them holds, borrowed; NULL if it is unbound. */
+static inline PyObject *
+frame_argument(Frame *frame, Py_ssize_t index)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    return PyStackRef_AsPyObjectBorrow(frame->localsplus[index]);
+#else
+    return frame->localsplus[index];
+#endif
 }
 
 /* Before the first instruction. (PyEval_EvalFrame() can be given a frame that has run.) Until 3.12 a frame points to what it ran
@@ -90,10 +114,18 @@ frame_is_new(Frame *frame)
 }
 
 /* For an evaluation function that does not evaluate its frame. On 3.11 the frame stays as it was: the caller (_PyEval_Vector)
- * clears and pops it. From 3.12 on that is up to the evaluation function, and what does it is not exported. But CPython does it
- * where a frame returns: so the frame goes on at instructions that return at once. They are none of its code's, which has a stack
- * of one value at least (frame_can_be_left). Arguments may die here, and the exception that is raised stays. */
-#if PY_VERSION_HEX >= 0x030C0000
+ * clears and pops it. From 3.12 on that is up to the evaluation function. What does it is exported from 3.14 on. Before, CPython
+ * does it where a frame returns: so the frame goes on at instructions that return at once. They are none of its code's, which has a
+ * stack of one value at least (frame_can_be_left). Arguments may die here, and the exception that is raised stays. */
+#if PY_VERSION_HEX >= 0x030E0000
+static inline void
+frame_leave_unevaluated(PyThreadState *thread, Frame *frame)
+{
+    PyObject *raised = PyErr_GetRaisedException();
+    _PyEval_FrameClearAndPop(thread, frame);
+    PyErr_SetRaisedException(raised);
+}
+#elif PY_VERSION_HEX >= 0x030C0000
 #include <opcode.h>
 
 static inline void

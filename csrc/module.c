@@ -13,6 +13,7 @@
 #include "dispatch/steady_call.h"
 #include "guards/checklist.h"
 #include "guards/counter.h"
+#include "guards/dict_words.h"
 #include "guards/guard_checks.h"
 #include "guards/kinds.h"
 #include "guards/metaclass.h"
@@ -70,7 +71,7 @@ fill_module(PyObject *module)
     if (PyModule_AddFunctions(module, guard_check_methods) < 0 || kinds_init(module) < 0) {
         return -1;
     }
-    if (thread_context_init() < 0 || code_marks_init() < 0 || region_init(module) < 0) {
+    if (thread_context_init() < 0 || code_marks_init() < 0 || dict_words_init() < 0 || region_init(module) < 0) {
         return -1;
     }
     if (tensor_checks_init(module) < 0 || tensor_words_init(module) < 0) {

@@ -58,7 +58,7 @@ def markdown() -> str:
         lines.append(f"| {version} | {found.total} | {done} | {broken} | {len(found.missing)} |")
     encoding = ", ".join(f"`{name}`" for name in sorted(ENCODING_ONLY))
     whole = [version for version in MAPS if not report(version).missing]
-    why = "the decoder folds them away or makes two of them, or CPython runs them in frames of its own"
+    why = "the decoder folds them away, makes two of them or reads them as others, or CPython runs them in frames of its own"
     lines += [f"\nNot counted, since {why}: {encoding}.", f"\n## Python {', '.join(whole[:-1])} and {whole[-1]}\n"]
     lines += ["Every opcode has a handler. At these the graph always breaks:\n", "| Opcodes | Why |", "|---|---|"]
     for why in dict.fromkeys(OPCODES.breaks.values()):

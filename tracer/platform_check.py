@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 
 SUPPORTED_PYTHON = ((3, 11), (3, 12), (3, 13))  # in pyproject.toml and setup.py, too
+TRIED_PYTHON = ((3, 14),)  # it builds and runs there, but not all tests have: accepted where TRACER_TRY_PYTHON=1 asks for it
 TESTED_TORCH = ((2, 13), (2, 14))  # likewise
 _TESTED = " and ".join(".".join(map(str, version)) for version in TESTED_TORCH)
 
 
-def python_problem(implementation: str, version: tuple[int, ...]) -> str | None:
-    """What is wrong with this interpreter, and what to do; None if nothing."""
+def python_problem(implementation: str, version: tuple[int, ...], tries: bool = False) -> str | None:
+    """What is wrong with this interpreter, and what to do; None if nothing. `tries`: whether the user asks to try one for which
+    not all tests have run."""
     names = [".".join(map(str, supported)) for supported in SUPPORTED_PYTHON]
     wanted = f"{', '.join(names[:-1])} or {names[-1]}"
     if implementation != "cpython":
         return f"shapetracer needs CPython {wanted} (it uses its frame evaluation hook); this is {implementation}."
-    if tuple(version[:2]) in SUPPORTED_PYTHON:
+    minor, seen = tuple(version[:2]), ".".join(map(str, version[:3]))
+    if minor in SUPPORTED_PYTHON or (tries and minor in TRIED_PYTHON):
         return None
-    seen = ".".join(map(str, version[:3]))
-    return f"shapetracer needs CPython {wanted}; this is {seen}. Make an environment with python{names[-1]}."
+    problem = f"shapetracer needs CPython {wanted}; this is {seen}. Make an environment with python{names[-1]}."
+    if minor in TRIED_PYTHON:
+        problem += " Only a part of the tests has run on this version: to try it, set TRACER_TRY_PYTHON=1 in the environment."
+    return problem
 
 
 def torch_problem(version: str) -> str | None:
@@ -66,7 +72,8 @@ _REBUILD = (
 
 def require_supported_platform() -> None:
     """Raises ImportError where this version cannot work; imports torch only once Python itself is right."""
-    _refuse(python_problem(sys.implementation.name, sys.version_info[:3]))
+    tries = os.environ.get("TRACER_TRY_PYTHON") == "1"
+    _refuse(python_problem(sys.implementation.name, sys.version_info[:3], tries))
     try:
         import torch  # late: a torch for another Python fails with a less clear message
     except ModuleNotFoundError as error:

@@ -57,6 +57,20 @@ take_slots(CallSite *site, PyObject *const *values)
     return 1;
 }
 
+/* Reads them from a frame that keeps them in another form. */
+static int
+copy_slots(CallSite *site, Frame *frame)
+{
+    PyObject **slots = own_slots(site);
+    if (slots == NULL) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < site->argument_count; i++) {
+        slots[i] = frame_argument(frame, i);
+    }
+    return 1;
+}
+
 PyObject **
 call_site_reserve_inputs(CallSite *site, Py_ssize_t count)
 {
@@ -109,13 +123,13 @@ int
 call_site_from_frame(CallSite *site, Region *region, Frame *frame)
 {
     site_init(site, region, frame_function(frame));
-    PyObject *const *values = frame_arguments(frame);
     for (Py_ssize_t i = 0; i < site->argument_count; i++) {
-        if (values[i] == NULL) {
+        if (frame_argument(frame, i) == NULL) {
             return finish(site, 0);
         }
     }
-    return finish(site, take_slots(site, values));
+    PyObject *const *values = frame_arguments(frame);
+    return finish(site, values == NULL ? copy_slots(site, frame) : take_slots(site, values));
 }
 
 /* The slot that a keyword names, -1 if none does. */

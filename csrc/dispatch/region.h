@@ -5,7 +5,7 @@
 #include "compat.h"
 #include "dispatch/bucket.h"
 #include "dispatch/entry.h"
-#include "dispatch/pointer_map.h"
+#include "pointer_map.h"
 
 struct Region {
     PyObject_HEAD

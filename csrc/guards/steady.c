@@ -56,11 +56,12 @@ moved_without_meaning(Memo *memo, Py_ssize_t index)
     for (Py_ssize_t i = 0; i < memo->dict_count; i++) {
         const DictWatch *watch = &memo->dicts[i];
         if (watch->word == index) {
-            uint64_t version = *version_of_dict(watch->dict);
+            const uint64_t *address = version_of_dict_from_now(watch->dict); /* elsewhere, if another dict is there now */
+            uint64_t version = *address;
             if (!facts_hold(memo, watch)) {
                 return 0;
             }
-            memo->words[index].expected = version;
+            memo->words[index] = (Word){address, version};
             return 1;
         }
     }

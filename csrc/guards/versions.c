@@ -1,6 +1,25 @@
 #include "guards/versions.h"
 
+#include "guards/dict_words.h"
+
 /* ---- dicts ---- */
+
+static const uint64_t *
+version_of_dict(PyObject *dict)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    const uint64_t *word = dict_word(dict);
+    if (word == NULL) {
+        Py_FatalError("tracer: no memory to watch a dict");
+    }
+    return word;
+#else
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* by 3.12, which still counts it */
+    return &((PyDictObject *)dict)->ma_version_tag;
+#pragma GCC diagnostic pop
+#endif
+}
 
 /* From 3.13 on a dict may show the attributes that its instance keeps in itself (inline values). Assigning one of them does not
  * change the version of the dict, nor are watchers told (3.13.0). Removing an item makes the dict keep its items itself, for as long

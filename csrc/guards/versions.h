@@ -1,24 +1,15 @@
 /* Versions: how CPython itself tells that a dict, a class or a function is what it was. Everything else asks here.
  *
- * CPython numbers each change of a dict and of a class in the object itself. 3.12 calls the number of a dict deprecated and still
- * counts it; 3.14 does not. Watchers are called at a change in its place, and can count it in words that these files keep. */
+ * CPython numbers each change of a class in the object itself, and until 3.13 each change of a dict. 3.14 does not: a watcher counts
+ * them there (dict_words.c). */
 #ifndef TRACER_VERSIONS_H
 #define TRACER_VERSIONS_H
 
 #include "compat.h"
 
-/* Where the version of a dict stands: a word of another value after each change that follows version_of_dict_from_now(), valid
- * while the dict lives. No two dicts of a process ever have the same one, so it also tells a dict from another that was made at its
- * address. */
-static inline const uint64_t *
-version_of_dict(PyObject *dict)
-{
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    return &((PyDictObject *)dict)->ma_version_tag;
-#pragma GCC diagnostic pop
-}
-
+/* Where the version of a dict stands: a word of another value after each change from now on, valid while the dict lives. No two dicts
+ * of a process ever have the same one, so it also tells a dict from another that was made at its address. (Such a dict may have its
+ * version in another place.) */
 const uint64_t *version_of_dict_from_now(PyObject *dict);
 
 /* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now, which a flag says before 3.13. */

@@ -24,11 +24,15 @@ c_stack_is_low(void)
     return here < c_stack_limits.low && c_stack_is_low_here(here);
 }
 
-/* From 3.12 on CPython also counts nested evaluations of frames, and lets far fewer of them be nested than it lets Python calls. */
+/* 3.12 and 3.13 also count nested evaluations of frames, and let far fewer of them be nested than Python calls. 3.14 looks at the C
+ * stack itself, and at less of it than is low here. */
 static inline int
 c_calls_are_low(PyThreadState *thread)
 {
-#if PY_VERSION_HEX >= 0x030D0000
+#if PY_VERSION_HEX >= 0x030E0000
+    (void)thread;
+    return 0;
+#elif PY_VERSION_HEX >= 0x030D0000
     return thread->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2;
 #elif PY_VERSION_HEX >= 0x030C0000
     return thread->c_recursion_remaining < C_RECURSION_LIMIT / 2;

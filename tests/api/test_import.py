@@ -29,6 +29,12 @@ def test_another_python_is_refused(implementation, version, words):
     assert all(python_problem("cpython", version) is None for version in [(3, 11, 9), (3, 12, 1), (3, 13, 0)])
 
 
+def test_a_python_that_is_partly_tested_is_refused_unless_asked_for():
+    assert "set TRACER_TRY_PYTHON=1" in python_problem("cpython", (3, 14, 0))
+    assert python_problem("cpython", (3, 14, 0), tries=True) is None
+    assert "needs CPython 3.11, 3.12 or 3.13" in python_problem("cpython", (3, 99, 1), tries=True)
+
+
 @pytest.mark.parametrize(("version", "fits"), [("2.13.0+cpu", True), ("2.14.1", True), ("2.12.0", False), ("2.15.0a0", True)])
 def test_an_older_torch_is_refused(version, fits):
     problem = torch_problem(version)

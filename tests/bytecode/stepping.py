@@ -37,6 +37,11 @@ _NEWER_FIELDS = [
 ]
 
 
+if sys.version_info >= (3, 14):
+    _NEWER_FIELDS[8] = ("stackpointer", ctypes.c_void_p)
+    _NEWER_FIELDS.append(("visited", ctypes.c_uint8))
+
+
 class _InterpreterFrame(ctypes.Structure):
     """_PyInterpreterFrame; `localsplus` follows."""
 
@@ -62,17 +67,24 @@ class _InterpreterFrame(ctypes.Structure):
 NULL = type("NULL", (), {"__repr__": lambda self: "NULL"})()
 
 
+def _value(slot):
+    """What a slot holds. From Python 3.14 on its low bits tell a reference that is not counted, and a number."""
+    if slot & 3 == 3:
+        return slot >> 2
+    return ctypes.cast(slot & ~1, ctypes.py_object).value if slot & ~1 else NULL
+
+
 def frame_values(frame):
     """(locals, cells and free variables by name, stack) of a frame that a trace function looks at."""
     address = _FrameObject.from_address(id(frame)).f_frame
     inner = _InterpreterFrame.from_address(address)
     decoded = program(frame.f_code)
     names = decoded.localsplus
-    used = inner.stacktop
+    used = getattr(inner, "stacktop", -1)
     if used < 0:  # Python 3.12 does not write it down before it calls a trace function
         used = len(names) + stack_shape(decoded, decoded.index_at(frame.f_lasti)).depth
     slots = (ctypes.c_void_p * used).from_address(address + ctypes.sizeof(_InterpreterFrame))
-    values = [NULL if slot is None else ctypes.cast(slot, ctypes.py_object).value for slot in slots]
+    values = [_value(slot or 0) for slot in slots]
     return dict(zip(names, values)), values[len(names) :]
 
 

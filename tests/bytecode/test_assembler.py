@@ -24,6 +24,7 @@ CALL_WITH_NAMES = {
     (3, 11): ["KW_NAMES", "PRECALL", "CALL", "RETURN_VALUE"],
     (3, 12): ["LOAD_CONST", "KW_NAMES", "CALL", "RETURN_VALUE"],
     (3, 13): ["LOAD_CONST", "LOAD_CONST", "CALL_KW", "RETURN_VALUE"],
+    (3, 14): ["LOAD_CONST", "LOAD_CONST", "CALL_KW", "RETURN_VALUE"],
 }[DIALECT.version]
 
 
@@ -48,8 +49,9 @@ def test_the_code_says_who_it_is():
     code = finish(asm, ("a", "b"), docstring="A text.")
     assert (code.co_name, code.co_qualname, code.co_filename) == ("made", "test.made", __file__)
     assert (code.co_firstlineno, code.co_argcount, code.co_varnames) == (10, 2, ("a", "b"))
-    assert code.co_flags == inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
+    assert code.co_flags == inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS | DIALECT.docstring_flag
     assert types.FunctionType(code, {}).__doc__ == "A text."
+    assert types.FunctionType(finish(asm, ("a", "b")), {}).__doc__ is None
     assert code.co_stacksize == 1
 
 

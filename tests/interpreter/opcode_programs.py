@@ -38,7 +38,8 @@ EXPRESSIONS = {
     "RESUME": lambda x: x,
     "LOAD_FAST": lambda x: x,
     "RETURN_VALUE": lambda x: x,
-    "LOAD_CONST": lambda x: x + 2,
+    "LOAD_CONST": lambda x: x + 2.5,
+    "LOAD_SMALL_INT": lambda x: x + 2,
     "RETURN_CONST": lambda x: 2,
     "LOAD_GLOBAL": lambda x: x + COUNT,
     "LOAD_ATTR": lambda x: x.ndim,
@@ -94,6 +95,8 @@ EXPRESSIONS = {
     "MAP_ADD": lambda x: {n: x for n in x.shape},
     "GET_ITER": lambda x: [n for n in x.shape],
     "FOR_ITER": lambda x: [n for n in x.shape],
+    "POP_ITER": lambda x: [n for n in x.shape],
+    "NOT_TAKEN": lambda x: x + 1 if x.ndim else x,
     "LOAD_FAST_AND_CLEAR": lambda x: [n for n in x.shape],
     "JUMP_BACKWARD": lambda x: [n for n in x.shape],
     "MAKE_FUNCTION": lambda x: (lambda y: y + 1)(x),
@@ -126,7 +129,7 @@ def loads_what_may_be_unbound(x):
 @reaches("STORE_SLICE")
 def stores_a_slice(x):
     y = [1, 2, 3]
-    y[:2] = [x]
+    y[: x.ndim] = [x]
     return y
 
 
@@ -274,7 +277,7 @@ def imports(x):
     return x * mathematics.pi + floor(2.5)
 
 
-@reaches("LOAD_ASSERTION_ERROR")
+@reaches("LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT")
 def asserts_what_does_not_hold(x):
     try:
         assert x.ndim > 5, "too few"
@@ -312,7 +315,7 @@ def handles_a_group(x):
     return x
 
 
-@reaches("BEFORE_WITH")
+@reaches("BEFORE_WITH", "LOAD_SPECIAL")
 def enters_a_context(x):
     with torch.no_grad():
         return x + 1

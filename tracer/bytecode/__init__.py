@@ -5,7 +5,7 @@ Knows nothing of tracing. Everything that depends on the Python version asks `di
 
 from tracer.bytecode.assembler import Assembler, AssemblyError, Label
 from tracer.bytecode.dialect import DIALECT, Dialect, OpcodeReport, dialect_of, opcode_report
-from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
+from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, docstring_of, program
 from tracer.bytecode.liveness import live_names, overwritten_names
 from tracer.bytecode.loops import loop_resumed_in, outermost_loops
 from tracer.bytecode.resume import (
@@ -38,6 +38,7 @@ __all__ = [
     "StackShape",
     "callee_kinds",
     "dialect_of",
+    "docstring_of",
     "live_names",
     "loop_resumed_in",
     "outermost_loops",

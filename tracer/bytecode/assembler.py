@@ -15,19 +15,27 @@ from types import CodeType
 from typing import Any
 
 from bytecode import BinaryOp, Bytecode, CellVar, Compare, CompilerFlags, FreeVar, Instr, Label, TryBegin, TryEnd
-from bytecode.instr import InstrLocation, Intrinsic1Op, Intrinsic2Op
+from bytecode.instr import CommonConstant, InstrLocation, Intrinsic1Op, Intrinsic2Op, SpecialMethod
 
 from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.instructions import Instruction
-from tracer.bytecode.opcode_facts import BINARY_OPS, DIRECTED_JUMPS, FACTS
+from tracer.bytecode.opcode_facts import BINARY_OPS, CELL_OPCODES, DIRECTED_JUMPS, FACTS
 from tracer.bytecode.stack_depth import DepthError, measure
 
 FUNCTION_FLAGS = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
 _COMPARE = dict(zip(dis.cmp_op, Compare, strict=False))
 _BINARY = dict(zip(BINARY_OPS, BinaryOp, strict=False))
 _CONST_OPS = frozenset(dis.opname[opcode] for opcode in dis.hasconst)
-_CELL_OPS = frozenset(dis.opname[opcode] for opcode in dis.hasfree)
-_INTRINSICS = {"CALL_INTRINSIC_1": Intrinsic1Op, "CALL_INTRINSIC_2": Intrinsic2Op}
+_CELL_OPS = frozenset(dis.opname[opcode] for opcode in CELL_OPCODES)
+#: By opcode, the members of what enumeration the library takes as the argument.
+_NUMBERED = {
+    "CALL_INTRINSIC_1": Intrinsic1Op,
+    "CALL_INTRINSIC_2": Intrinsic2Op,
+    "LOAD_SPECIAL": SpecialMethod,
+    "LOAD_COMMON_CONSTANT": CommonConstant,
+}
+#: Opcodes whose arguments the library does not take -> those that stand for them until `finish` puts them in place.
+_STAND_INS = {"BUILD_INTERPOLATION": "BUILD_STRING"}
 _ABSTRACT_JUMPS = {spelling: jump for jump, pair in DIRECTED_JUMPS.items() for spelling in (jump, *pair)}
 
 
@@ -236,6 +244,18 @@ class Assembler:
         for opname in DIALECT.call_sequence:
             self.emit(opname, nargs)
 
+    def call_spread(self) -> None:
+        """callee, iterable of arguments -> result"""
+        if DIALECT.spread_takes_keywords:
+            self.push_null()
+            self.emit("CALL_FUNCTION_EX")
+        else:
+            self.emit("CALL_FUNCTION_EX", 0)
+
+    def subscript(self) -> None:
+        """container, key -> container[key]"""
+        self.emit(*DIALECT.subscript)
+
     def build_tuple(self, count: int) -> None:
         self.emit("BUILD_TUPLE", count)
 
@@ -296,6 +316,7 @@ class Assembler:
         layout = self._lay_out(tuple(cellvars), tuple(freevars), firstlineno)
         depths, deepest = self._measure(layout)
         flags |= inspect.CO_NESTED if freevars else 0
+        flags = flags & ~DIALECT.docstring_flag | (0 if docstring is None else DIALECT.docstring_flag)
         listing = Bytecode()
         listing.name, listing.qualname, listing.filename = name, qualname, filename
         listing.first_lineno = firstlineno
@@ -309,8 +330,8 @@ class Assembler:
         self.emitted = [index - skipped for index, depth in enumerate(depths) if depth is not None]
         code = listing.to_code(stacksize=max(deepest, 1), compute_exception_stack_depths=False)
         reached = (op for op, depth in zip(layout.ops, depths) if depth is not None)
-        on_cells = {index: op.opcode for index, op in enumerate(reached) if isinstance(op.arg, _CellSlot)}
-        raw = _renamed(code.co_code, on_cells) if on_cells else code.co_code
+        others = {i: op.opcode for i, op in enumerate(reached) if isinstance(op.arg, _CellSlot) or op.opname in _STAND_INS}
+        raw = _renamed(code.co_code, others) if others else code.co_code
         found: CodeType = code.replace(co_code=raw, co_consts=tuple(const.value for const in code.co_consts))
         return found
 
@@ -389,12 +410,14 @@ class Assembler:
             return Instr(op.opname, location=location)
         if isinstance(arg, _CellSlot):  # the library takes no cell for these; `finish` puts the opcode in place
             return Instr("MAKE_CELL", _variable(op, arg.name, layout), location=location)
+        if op.opname in _STAND_INS:
+            return Instr(_STAND_INS[op.opname], arg, location=location)
         if op.opname == "LOAD_FAST" and not op.copied:
             return Instr(DIALECT.checked_load, arg, location=location)
         if op.opname in _CELL_OPS:
             arg = _variable(op, arg, layout)
-        elif op.opname in _INTRINSICS:
-            arg = _intrinsic(_INTRINSICS[op.opname], arg)
+        elif op.opname in _NUMBERED:
+            arg = _numbered(_NUMBERED[op.opname], arg)
         elif op.opname == "COMPARE_OP":
             arg = _comparison(arg)
         elif op.opname == "BINARY_OP":
@@ -442,11 +465,11 @@ def _renamed(raw: bytes, opcodes: dict[int, int]) -> bytes:
     return bytes(code)
 
 
-def _intrinsic(functions: type[IntEnum], number: int) -> IntEnum:
-    """The library takes members of its enumerations, which end with the functions of 3.12. Later ones are members of no name."""
-    if number in functions.__members__.values():
-        return functions(number)
-    made = int.__new__(functions, number)
+def _numbered(members: type[IntEnum], number: int) -> IntEnum:
+    """The library takes members of its enumerations, which may end before those of CPython do. Others are members of no name."""
+    if number in members.__members__.values():
+        return members(number)
+    made = int.__new__(members, number)
     made._value_ = number
     return made
 

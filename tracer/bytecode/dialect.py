@@ -34,6 +34,15 @@ class Dialect:
     compare_to_bool: int = 0
     #: LOAD_FAST trusts the compiler that the local is bound; this one does not.
     checked_load: str = "LOAD_FAST"
+    #: The instruction of `container[key]`, with its argument.
+    subscript: tuple[str, str | None] = ("BINARY_SUBSCR", None)
+    #: CALL_FUNCTION_EX always takes keywords from the stack, NULL for none; it has no argument that tells.
+    spread_takes_keywords: bool = False
+    #: Whether the offset that an exception handler finds on the stack is an int object. If not, it is a number that only
+    #: instructions made for it may take: to store it, or to hand it on, crashes.
+    offsets_are_objects: bool = True
+    #: The flag of code whose first constant is its docstring; 0 where any str in that place is.
+    docstring_flag: int = 0
 
 
 PY311 = Dialect(version=(3, 11))
@@ -57,7 +66,15 @@ PY313 = replace(
     load_cell="LOAD_FAST",
     to_bool="TO_BOOL",
 )
-PY314 = replace(PY313, version=(3, 14), loop_end=("END_FOR", "POP_ITER"))
+PY314 = replace(
+    PY313,
+    version=(3, 14),
+    loop_end=("END_FOR", "POP_ITER"),
+    subscript=("BINARY_OP", "[]"),
+    spread_takes_keywords=True,
+    offsets_are_objects=False,
+    docstring_flag=0x4000000,
+)
 
 DIALECTS: Mapping[tuple[int, int], Dialect] = {d.version: d for d in (PY311, PY312, PY313, PY314)}
 
@@ -77,12 +94,13 @@ def dialect_of(version: tuple[int, int]) -> Dialect:
 #: The dialect of the running interpreter.
 DIALECT = dialect_of(sys.version_info[:2])
 
-#: Opcodes that exist only in the encoding, so that nobody handles them: the decoder folds them away or takes them apart, or
-#: CPython runs them in frames of its own.
+#: Opcodes that exist only in the encoding, so that nobody handles them: the decoder folds them away, takes them apart or reads
+#: others in their place (LOAD_FAST for LOAD_FAST_BORROW), or CPython runs them in frames of its own.
 ENCODING_ONLY = frozenset(
     {
         "CACHE", "EXTENDED_ARG", "RESERVED", "INTERPRETER_EXIT", "ENTER_EXECUTOR", "EXIT_INIT_CHECK",
-        "LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
+        "LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "LOAD_FAST_BORROW",
+        "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
     }
 )  # fmt: skip
 

@@ -1,9 +1,9 @@
 """Decoding of code objects into `Program`s of frozen `Instruction`s.
 
 One pass over `co_code`: inline caches and EXTENDED_ARG are folded away, instructions for two locals
-(STORE_FAST_LOAD_FAST) become two, jump targets become instruction indices, each instruction knows the
-exception handler that covers it. Programs are cached per code object. Flow analysis lives in
-`stack_shape` and `liveness`, encoding in `assembler`.
+(STORE_FAST_LOAD_FAST) become two, loads that borrow (LOAD_FAST_BORROW) become plain ones, jump targets become
+instruction indices, each instruction knows the exception handler that covers it. Programs are cached per code
+object. Flow analysis lives in `stack_shape` and `liveness`, encoding in `assembler`.
 """
 
 import dis
@@ -142,6 +142,8 @@ _CACHES = [facts.caches for facts in FACTS]
 _FLAGS = [facts.flags for facts in FACTS]
 _BACKWARD = ["BACKWARD" in facts.name for facts in FACTS]
 _PARTS = [[dis.opmap[_LOCAL[access]] for access in facts.locals] if facts.argument == "pair" else [] for facts in FACTS]
+# A load that borrows relies on the instructions that follow it, which are others in code that is made from this.
+_READ_AS = [dis.opmap["LOAD_FAST"] if name == "LOAD_FAST_BORROW" else opcode for opcode, name in enumerate(dis.opname[:256])]
 _ABSOLUTE = [opcode in dis.hasjabs for opcode in range(256)]
 
 
@@ -170,6 +172,13 @@ def argument_slots(code: CodeType) -> tuple[str, ...]:
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[:count]
+
+
+def docstring_of(code: CodeType) -> str | None:
+    """What a function of this code has as its docstring when it is made."""
+    first = code.co_consts[0] if code.co_consts else None
+    is_marked = not DIALECT.docstring_flag or code.co_flags & DIALECT.docstring_flag
+    return first if is_marked and isinstance(first, str) else None
 
 
 def _decode(code: CodeType, code_ref: Callable[[], CodeType | None]) -> Program:
@@ -213,7 +222,7 @@ def _read_units(code: CodeType, localsplus: tuple[str, ...]) -> tuple[list[_Draf
     jumps: list[tuple[_Draft, int]] = []
     offset, end, start, extended = 0, len(raw), 0, 0
     while offset < end:
-        opcode = raw[offset]
+        opcode = _READ_AS[raw[offset]]
         if opcode == _EXTENDED_ARG:
             extended = (extended | raw[offset + 1]) << 8
             offset += 2

@@ -50,6 +50,8 @@ class Row:
     raises: bool = True
     #: What it does to the local that its argument names, where the opcode's name does not tell.
     local: Access | None = None
+    #: False: CPython does not go where its argument leads, whatever `dis` says.
+    jumps: bool = True
 
 
 ROWS: tuple[Row, ...] = (
@@ -67,6 +69,9 @@ ROWS: tuple[Row, ...] = (
     Row("PUSH_EXC_INFO POP_EXCEPT COPY SWAP POP_TOP PUSH_NULL STORE_FAST NOP", raises=False),
     Row("LOAD_CONST", moves(0, 1), raises=False),
     Row("END_FOR END_SEND", raises=False, since=(3, 12)),
+    Row("POP_ITER NOT_TAKEN", raises=False, since=(3, 14)),
+    Row("LOAD_SMALL_INT LOAD_COMMON_CONSTANT", moves(0, 1), raises=False, since=(3, 14)),
+    Row("END_ASYNC_FOR", jumps=False, since=(3, 14)),  # it leads back to the SEND of the loop, for sys.monitoring
     Row("LOAD_BUILD_CLASS", moves(0, 1)),
     Row("LOAD_ASSERTION_ERROR", moves(0, 1), until=(3, 14)),
     Row("UNARY_NEGATIVE UNARY_NOT UNARY_INVERT GET_ITER", moves(1, 1)),
@@ -92,6 +97,9 @@ ROWS: tuple[Row, ...] = (
     Row("CALL_KW", lambda arg: (arg + 3, 1), since=(3, 13)),
     Row("FORMAT_VALUE", lambda arg: (2 if arg & 4 else 1, 1), until=(3, 13)),
     Row("CALL_FUNCTION_EX", lambda arg: (4 if arg & 1 else 3, 1), until=(3, 14)),
+    Row("CALL_FUNCTION_EX", moves(4, 1), since=(3, 14)),
+    Row("BUILD_TEMPLATE", moves(2, 1), since=(3, 14)),
+    Row("BUILD_INTERPOLATION", lambda arg: (2 + (arg & 1), 1), since=(3, 14)),
     Row("LIST_EXTEND SET_UPDATE DICT_UPDATE SET_ADD LIST_APPEND", lambda arg: (arg + 1, arg)),
     Row("MAP_ADD", lambda arg: (arg + 2, arg)),
 )
@@ -122,29 +130,31 @@ def row_of(name: str, version: Version) -> Row:
 
 
 _ACCESS = {"LOAD": Access.READ, "STORE": Access.WRITE}
+#: Those whose argument is the place of a cell. Python 3.14 lists LOAD_DEREF among those of locals.
+CELL_OPCODES = frozenset({*dis.hasfree, *(number for number in dis.haslocal if "FAST" not in dis.opname[number])})
 
 
 def _locals(number: int, row: Row) -> tuple[Access, ...]:
     """LOAD_FAST reads, STORE_FAST writes, STORE_FAST_LOAD_FAST does one and then the other; any other opcode of a local is taken
     to read it, which is never wrong: it keeps the value alive."""
-    if number not in dis.haslocal:
+    if number not in dis.haslocal or number in CELL_OPCODES:
         return ()
     if row.local is not None:
         return (row.local,)
     return tuple(_ACCESS[verb] for verb in re.findall("(LOAD|STORE)_FAST", dis.opname[number])) or (Access.READ,)
 
 
-def _argument(number: int, locals: tuple[Access, ...]) -> str | None:
+def _argument(number: int, row: Row, locals: tuple[Access, ...]) -> str | None:
     has_argument = getattr(dis, "hasarg", None)  # Python 3.12
     if number not in has_argument if has_argument is not None else number < dis.HAVE_ARGUMENT:
         return None
     if number in dis.hasjrel or number in dis.hasjabs:
-        return "jump"
+        return "jump" if row.jumps else "plain"
     if number in dis.hasconst:
         return "const"
     if number in dis.hasname:
         return "name"
-    if locals or number in dis.hasfree:
+    if locals or number in CELL_OPCODES:
         return "pair" if len(locals) == 2 else "local"
     if number in dis.hascompare:
         return "compare"
@@ -161,7 +171,7 @@ def _facts_of(number: int) -> OpcodeFacts:
     name = dis.opname[number]
     row = row_of(name, sys.version_info[:2])
     locals = _locals(number, row)
-    argument = _argument(number, locals)
+    argument = _argument(number, row, locals)
     return OpcodeFacts(name, argument, _caches(number), locals, row.flags, row.final, row.raises, row.uses)
 
 

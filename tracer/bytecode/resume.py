@@ -15,7 +15,7 @@ from bytecode import Label
 
 from tracer.bytecode.assembler import FUNCTION_FLAGS, Assembler
 from tracer.bytecode.dialect import DIALECT
-from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
+from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, docstring_of, program
 from tracer.bytecode.liveness import zero_argument_supers
 from tracer.bytecode.opcode_facts import FACTS, Access
 from tracer.bytecode.stack_shape import StackShape, stack_shape
@@ -119,7 +119,6 @@ def _assemble(
     labels = {at: assembler.label() for at in whole.labels | {target}}
     assembler.jump(labels[target])
     origins = _copy_body(assembler, whole, labels)
-    docstring = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
     resumed = assembler.finish(
         code.co_name,
         code.co_qualname if generator else _qualified_name(code, whole[target]),
@@ -128,7 +127,7 @@ def _assemble(
         tuple(names.values()) + locals,
         code.co_cellvars + code.co_freevars,
         flags=FUNCTION_FLAGS | code.co_flags & (_FUTURES | inspect.CO_NESTED | inspect.CO_GENERATOR),
-        docstring=docstring,
+        docstring=docstring_of(code),
     )
     _remember_origin(resumed, code, [origins.get(position) for position in assembler.emitted])
     return resumed
@@ -273,13 +272,27 @@ def _rebuild_stack(
         elif position in copies:
             assembler.copy(position - copies[position])
         elif position in shape.offsets:
-            assembler.load_const(offset)
+            _push_offset(assembler, offset)
         elif entry == "null":
             assembler.push_null()
         else:
             assembler.load_fast(names[position])
     for name in names.values():
         assembler.delete_fast(name)
+
+
+def _push_offset(assembler: Assembler, offset: int) -> None:
+    """-> what RERAISE takes as the offset of the instruction that raised"""
+    if DIALECT.offsets_are_objects:
+        assembler.load_const(offset)
+        return
+    handler = assembler.label()
+    token = assembler.try_begin(handler, push_lasti=True)
+    assembler.load_const(StopIteration)
+    assembler.emit("RAISE_VARARGS", 1)  # here, so that the position is the one resumed at
+    assembler.try_end(token)
+    assembler.place(handler)
+    assembler.pop()
 
 
 def _copy_body(assembler: Assembler, whole: Program, labels: dict[int, Label]) -> dict[int, int]:

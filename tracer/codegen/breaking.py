@@ -157,6 +157,11 @@ class BreakEmitter:
         if token is not None:
             assert inst.handler is not None
             asm.place(handler)
+            if inst.handler.lasti and not DIALECT.offsets_are_objects:  # the resume function makes its own
+                asm.swap(2)
+                asm.pop()
+                asm.load_const(None)
+                asm.swap(2)
             names = self._store_results(cg, 1 + inst.handler.lasti, handled)
             stack = frame.stack[: inst.handler.depth]
             self._resume(cg, (depth, "handler"), frame, inst.handler.target, stack, names, outer)

@@ -231,7 +231,7 @@ class Codegen:
         index = self.outputs.setdefault(value.node, len(self.outputs))
         self.asm.load_fast(self.graph_out)
         self.asm.load_const(index)
-        self.asm.emit("BINARY_SUBSCR")
+        self.asm.subscript()
 
     def load_const(self, value: Any) -> None:
         if type(value) in _CODE_CONSTANTS:
@@ -420,7 +420,7 @@ class Codegen:
         self.asm.load_callee(lambda: self.load_object(obj))
 
     def getitem(self) -> None:
-        self.asm.emit("BINARY_SUBSCR")
+        self.asm.subscript()
 
     def call(self, nargs: int) -> None:
         self.asm.call(nargs)

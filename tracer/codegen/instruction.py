@@ -11,6 +11,7 @@ from tracer.bytecode.opcode_facts import FACTS
 from tracer.codegen.codegen import Codegen
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.translator import InstructionTranslator
+from tracer.protocol.special_methods import SPECIAL_METHODS, bound_special_method
 from tracer.protocol.variable import NullVariable, VariableTracker
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def run_instruction(cg: Codegen, frames: list[InstructionTranslator], push_opera
         unsupported("cannot-reconstruct", value=f"{inst.opname} for the module of a callee")
     if inst.opname in _LOAD_ATTRIBUTES:
         return _run_load_attribute(cg, frame, push_operands)
+    if inst.opname == "LOAD_SPECIAL":
+        return _run_load_special(cg, frame, push_operands)
     if inst.opname in ("STORE_FAST", "DELETE_FAST"):
         count = int(inst.opname == "STORE_FAST")
         push_operands(count)
@@ -108,6 +111,12 @@ def _run_load_attribute(cg: Codegen, frame: InstructionTranslator, push_operands
         cg.asm.emit("LOAD_ATTR", inst.argval)
     below = frame.stack[: len(frame.stack) - count]
     return Ran(below, 1, is_callee=bool(inst.oparg & 1) if flags else inst.opname == "LOAD_METHOD")
+
+
+def _run_load_special(cg: Codegen, frame: InstructionTranslator, push_operands: PushOperands) -> Ran:
+    """By a function: the instruction may leave the function of a method and its argument, of which the second may be NULL."""
+    cg.call_object(bound_special_method, lambda: push_operands(1), lambda: cg.load_const(SPECIAL_METHODS[frame.inst.oparg]))
+    return Ran(frame.stack[:-1], 1, is_callee=True)
 
 
 def _run_jump(cg: Codegen, frame: InstructionTranslator, push_operands: PushOperands) -> Ran:

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from tracer import _C
-from tracer.bytecode import Assembler, Label, is_resume_code
+from tracer.bytecode import DIALECT, Assembler, Label, is_resume_code
 from tracer.codegen.breaking import BreakEmitter, MakeResume
 from tracer.codegen.cache_checks import emit_cache_calls
 from tracer.codegen.codegen import Codegen, Extras
@@ -151,7 +151,7 @@ class OutputCodeBuilder:
         if is_resume_code(self.root.code) or output.written_inputs() or output.draws_random_numbers:
             return None
         match cg.asm.since(after_call):
-            case [("LOAD_FAST", cg.graph_out), ("LOAD_CONST", 0), ("BINARY_SUBSCR", _), *rest, ("RETURN_VALUE", _)]:
+            case [("LOAD_FAST", cg.graph_out), ("LOAD_CONST", 0), DIALECT.subscript, *rest, ("RETURN_VALUE", _)]:
                 if rest not in ([], [("COPY", 1), ("STORE_FAST", cg.own_locals[-1])]):
                     return None
             case _:
@@ -205,7 +205,7 @@ class OutputCodeBuilder:
         asm.load_callee(lambda: asm.load_deref(graph_name))
         if all_fetched is not None:
             asm.load_fast(all_fetched)
-            asm.emit("CALL_FUNCTION_EX", 0)
+            asm.call_spread()
         else:
             for item in inputs:
                 if item.source in fetched:

@@ -19,7 +19,7 @@ from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.classes.class_making import bare_class, run_metaclass
 from tracer.variables.classes.classes import ClassVariable, SuperVariable
-from tracer.variables.classes.made_classes import MadeClassVariable, stand_in_for
+from tracer.variables.classes.made_classes import ANNOTATE_FUNCTIONS, MadeClassVariable, stand_in_for
 from tracer.variables.classes.type_forms import TypeFormVariable, mro_entries
 from tracer.variables.classes.type_parameters import NamespaceCell
 from tracer.variables.containers.dicts import DictVariable
@@ -161,6 +161,10 @@ def _made_by_library(
     for base in bases:
         if has_from_python(base.identity(), "__init_subclass__"):
             refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {base.describe()} for a base")
+    if any(name in namespace for name in ANNOTATE_FUNCTIONS):
+        refuse(
+            f"A class statement with the metaclass {metaclass.value.__qualname__}, which calls the function of its annotations,"
+        )
     for value in namespace.values():
         if has_from_python(value.python_type(), "__set_name__"):
             refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {value.describe()} in it")

@@ -14,7 +14,7 @@ from tracer.protocol.lookups import has_from_python, lookup
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.class_parts import part_of
-from tracer.variables.classes.made_classes import MadeClassVariable, Placeholder
+from tracer.variables.classes.made_classes import ANNOTATE_FUNCTIONS, MadeClassVariable, Placeholder
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import ConstantVariable
@@ -133,6 +133,8 @@ def _refuse_code_of_the_program(tx: Tracer, cls: MadeClassVariable, options: dic
             _refuse(f"dataclass with {value.describe()} in it")
         for default in defaults:
             _refuse_default(name, default)
+    if any(name in cls.namespace for name in ANNOTATE_FUNCTIONS):
+        _refuse("dataclass with annotations that a function of the class gives")
     annotations = cls.namespace.get("__annotations__")
     if isinstance(annotations, DictVariable):
         if any(isinstance(form, Placeholder) for form in prototype.__dict__["__annotations__"].values()):

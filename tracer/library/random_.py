@@ -174,7 +174,7 @@ class DrawnNumberVariable(SymNodeVariable):
         cg.load_drawn(self.number)
         if self.index is not None:
             cg.load_const(self.index)
-            cg.asm.emit("BINARY_SUBSCR")
+            cg.asm.subscript()
 
 
 class DrawnStateVariable(VariableTracker):

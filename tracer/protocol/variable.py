@@ -7,6 +7,7 @@ implement breaks the graph. `interpreter/operators.py` decides in which order tw
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -16,6 +17,19 @@ from tracer.protocol.lookups import defines, type_name
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources.base import Source
+
+
+def _of_no_container() -> str:
+    no_container: Any = object()
+    try:
+        operator.contains(no_container, 0)
+    except TypeError as error:
+        return str(error).replace("'object'", "{!r}")
+    raise AssertionError
+
+
+#: What CPython says of `item in x`, given the name of x's class, in the words of the running version.
+NO_CONTAINER = _of_no_container()
 
 
 class ObservedException(Exception):
@@ -145,7 +159,7 @@ class VariableTracker:
         cls = self.python_type()
         if not defines(cls, "__contains__") and (defines(cls, "__iter__") or defines(cls, "__getitem__")):
             return self.iterate(tx).contains(tx, item)
-        return self._special(tx, "__contains__", [item], "argument of type {!r} is not iterable")
+        return self._special(tx, "__contains__", [item], NO_CONTAINER)
 
     def _special(self, tx: Tracer, name: str, args: list[VariableTracker], error: str) -> VariableTracker:
         cls = self.python_type()

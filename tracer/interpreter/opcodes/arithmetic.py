@@ -17,7 +17,9 @@ def binary_op(tx: Frame, inst: Instruction) -> None:
     """left, right -> left op right"""
     right, left = tx.pop(), tx.pop()
     op: str = inst.argval
-    if op.endswith("="):
+    if op == "[]":  # Python 3.14
+        tx.push(left.get_item(tx, right))
+    elif op.endswith("="):
         tx.push(tx.inplace(op[:-1], left, right))
     else:
         tx.push(tx.binary(op, left, right))

@@ -11,7 +11,7 @@ from tracer.interpreter.calls import call_directly, call_passing
 from tracer.interpreter.handlers import handles
 from tracer.interpreter.opcodes.stack import pop_callee
 from tracer.protocol.lookups import defines
-from tracer.protocol.variable import VariableTracker
+from tracer.protocol.variable import NullVariable, VariableTracker
 from tracer.variables.containers.call_form import ArgumentsVariable, Keywords
 from tracer.variables.containers.dicts import DictVariable, pairs_of
 
@@ -46,10 +46,20 @@ def _call(tx: Frame, count: int, names: tuple[str, ...]) -> None:
     tx.push(call_directly(tx, callee, values[:positional], dict(zip(names, values[positional:]))))
 
 
-@handles("CALL_FUNCTION_EX")
+@handles("CALL_FUNCTION_EX", until=(3, 14))
 def call_function_ex(tx: Frame, inst: Instruction) -> None:
     """callee, args (, kwargs) -> result"""
-    keywords = tx.pop() if inst.oparg & 1 else None
+    _call_spread(tx, tx.pop() if inst.oparg & 1 else None)
+
+
+@handles("CALL_FUNCTION_EX", since=(3, 14))
+def call_spread(tx: Frame, inst: Instruction) -> None:
+    """callee, args, kwargs or NULL -> result"""
+    keywords = tx.pop()
+    _call_spread(tx, None if isinstance(keywords, NullVariable) else keywords)
+
+
+def _call_spread(tx: Frame, keywords: VariableTracker | None) -> None:
     arguments = tx.pop()
     if not (defines(arguments.python_type(), "__iter__") or defines(arguments.python_type(), "__getitem__")):
         unsupported("call-arguments", error="argument after * must be an iterable")

@@ -197,14 +197,28 @@ def delete_subscr(tx: Frame, inst: Instruction) -> None:
 # -- unpacking ---------------------------------------------------------------------------------------------------------
 
 
+def _counted() -> tuple[type, ...]:
+    try:
+        (_,) = tuple("ab")
+    except ValueError as error:
+        return (list, tuple, dict) if "got 2" in str(error) else ()
+    raise AssertionError
+
+
+#: The classes whose objects CPython tells the length of, where they have too many values to unpack (from 3.14 on).
+_COUNTED = _counted()
+
+
 @handles("UNPACK_SEQUENCE")
 def unpack_sequence(tx: Frame, inst: Instruction) -> None:
     """sequence -> items, the first on top"""
     count = inst.arg
     assert count is not None
-    items = unpacked(tx, tx.pop(), count + 1)
+    value = tx.pop()
+    items = unpacked(tx, value, count + 1)
     if len(items) > count:
-        tx.raise_error(ValueError, f"too many values to unpack (expected {count})")
+        got = f", got {value.length(tx).constant()}" if value.python_type() in _COUNTED else ""
+        tx.raise_error(ValueError, f"too many values to unpack (expected {count}{got})")
     if len(items) < count:
         tx.raise_error(ValueError, f"not enough values to unpack (expected {count}, got {len(items)})")
     tx.stack.extend(reversed(items))

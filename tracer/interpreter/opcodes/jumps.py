@@ -159,12 +159,14 @@ def _only_raises(tx: Frame) -> bool:
 
 def _assertion_of(tx: Frame) -> str | None:
     """The constant message of the AssertionError that the instructions ahead raise."""
-    with_message = ["LOAD_ASSERTION_ERROR", "LOAD_CONST", *DIALECT.call_sequence, "RAISE_VARARGS"]
-    ahead = tx.program.instructions[tx.pc : tx.pc + len(with_message)]
+    start = tx.pc + (tx.program.instructions[tx.pc].opname == "NOT_TAKEN")
+    ahead = tx.program.instructions[start : start + 3 + len(DIALECT.call_sequence)]
     names = [inst.opname for inst in ahead]
-    if names[:2] == ["LOAD_ASSERTION_ERROR", "RAISE_VARARGS"]:
+    if names[0] != "LOAD_ASSERTION_ERROR" and (names[0] != "LOAD_COMMON_CONSTANT" or ahead[0].oparg != 0):
+        return None
+    if names[1] == "RAISE_VARARGS":
         return "assertion error"
-    if names == with_message:
+    if names[1:] == ["LOAD_CONST", *DIALECT.call_sequence, "RAISE_VARARGS"]:
         return str(ahead[1].argval)
     return None
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
 
 #: By the bit of the argument that stands for it, in the order in which they lie on the stack, the top first.
-_PARTS = {8: "closure", 4: "annotations", 2: "kwdefaults", 1: "defaults"}
+_PARTS = {16: "annotate", 8: "closure", 4: "annotations", 2: "kwdefaults", 1: "defaults"}
 
 
 @handles("MAKE_FUNCTION", until=(3, 13))
@@ -37,7 +37,7 @@ def make_plain_function(tx: Frame, inst: Instruction) -> None:
 
 @handles("SET_FUNCTION_ATTRIBUTE")
 def set_function_attribute(tx: Frame, inst: Instruction) -> None:
-    """defaults, kwdefaults, annotations or closure, function -> function"""
+    """defaults, kwdefaults, annotations, closure or the function that gives the annotations, function -> function"""
     function = tx.pop()
     assert isinstance(function, NestedFunctionVariable)
     _set(tx, function, inst.oparg, tx.pop())

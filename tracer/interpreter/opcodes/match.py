@@ -56,7 +56,7 @@ def get_len(tx: Frame, inst: Instruction) -> None:
 def _compared_with(tx: Frame) -> int | None:
     """The number of keys in a pattern, if the next two instructions do no more than compare the length with it."""
     constant, comparison = tx.program.instructions[tx.pc : tx.pc + 2]
-    asks = constant.opname == "LOAD_CONST" and comparison.opname == "COMPARE_OP" and comparison.argval == ">="
+    asks = constant.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and comparison.opname == "COMPARE_OP" and comparison.argval == ">="
     return constant.argval if asks else None
 
 

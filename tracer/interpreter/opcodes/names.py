@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -40,6 +41,23 @@ def load_const(tx: Frame, inst: Instruction) -> None:
     """-> constant"""
     value = inst.argval
     tx.stack.append(tx.trace.constant_tuple(value) if type(value) is tuple else from_python(value))
+
+
+@handles("LOAD_SMALL_INT")
+def load_small_int(tx: Frame, inst: Instruction) -> None:
+    """-> the number in the argument"""
+    tx.stack.append(ConstantVariable(inst.oparg))
+
+
+#: Of Python 3.14, in the order in which it numbers them.
+_COMMON_CONSTANTS = ("AssertionError", "NotImplementedError", "tuple", "all", "any")
+
+
+@handles("LOAD_COMMON_CONSTANT")
+def load_common_constant(tx: Frame, inst: Instruction) -> None:
+    """-> a builtin, whatever its name stands for in the module"""
+    name = _COMMON_CONSTANTS[inst.oparg]
+    tx.push(tx.wrap(vars(builtins)[name], BuiltinSource(name)))
 
 
 @handles("LOAD_FAST", until=(3, 12))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
 
 
-@handles("NOP", "RESUME", "CACHE", "PRECALL", "EXTENDED_ARG", "COPY_FREE_VARS")
+@handles("NOP", "RESUME", "CACHE", "PRECALL", "EXTENDED_ARG", "COPY_FREE_VARS", "NOT_TAKEN")
 def nothing(tx: Frame, inst: Instruction) -> None:
     """Free variables are in place when a frame begins; the others are there for CPython's own dispatch alone."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracer.bytecode import Instruction
-from tracer.interpreter.handlers import handles
+from tracer.interpreter.handlers import breaks, handles
 from tracer.variables.tensors.runtime_text import RuntimeTextVariable, parts_of, piece, rendered
 from tracer.variables.text import formatted
 from tracer.variables.values.constant import ConstantVariable
@@ -55,6 +55,9 @@ def _formatted(tx: Frame, value: VariableTracker, conversion: Callable[[Any], st
     if later is not None:
         return RuntimeTextVariable(tx, (later,))
     return formatted(tx, lambda value: rendered(value, conversion, spec), [value], {})
+
+
+breaks("BUILD_TEMPLATE", "BUILD_INTERPOLATION", why="makes a template of a t-string, which is no str: CPython makes it")
 
 
 @handles("BUILD_STRING")

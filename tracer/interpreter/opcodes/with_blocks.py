@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.interpreter.handlers import breaks, handles
+from tracer.interpreter.opcodes.stack import push_callee
 from tracer.protocol.lookups import defines
-from tracer.protocol.variable import VariableTracker
+from tracer.protocol.special_methods import SPECIAL_METHODS, missing_words
+from tracer.protocol.variable import NullVariable, VariableTracker
 from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 
@@ -19,27 +21,45 @@ if TYPE_CHECKING:
 def before_with(tx: Frame, inst: Instruction) -> None:
     """manager -> manager.__exit__, manager.__enter__()"""
     manager = tx.pop()
-    enter, leave = special_method(tx, manager, "__enter__"), special_method(tx, manager, "__exit__")
-    tx.push(leave)
+    words = f"{manager.python_type().__name__!r} object does not support the context manager protocol"
+    enter = special_method(tx, manager, "__enter__", words)
+    tx.push(special_method(tx, manager, "__exit__", f"{words} (missed __exit__ method)"))
     tx.push(enter.call(tx, [], {}))
 
 
-def special_method(tx: Frame, manager: VariableTracker, name: str) -> VariableTracker:
+def special_method(tx: Frame, manager: VariableTracker, name: str, words: str) -> VariableTracker:
+    """The method, bound. `words`: of the TypeError where there is none."""
     if isinstance(manager, UserObjectVariable):
         method = manager.special(tx, name)
     else:
         method = manager.get_attr(tx, name) if defines(manager.python_type(), name) else None
     if method is None:
-        kind, missed = manager.python_type().__name__, " (missed __exit__ method)" if name == "__exit__" else ""
-        tx.raise_error(TypeError, f"{kind!r} object does not support the context manager protocol{missed}")
+        tx.raise_error(TypeError, words)
     return method
 
 
-@handles("WITH_EXCEPT_START")
+@handles("LOAD_SPECIAL")
+def load_special(tx: Frame, inst: Instruction) -> None:
+    """manager -> manager.__enter__ or another special method, for a call as its callee"""
+    name, manager = SPECIAL_METHODS[inst.oparg], tx.pop()
+    push_callee(tx, special_method(tx, manager, name, missing_words(manager.python_type(), name)))
+
+
+@handles("WITH_EXCEPT_START", until=(3, 14))
 def with_except_start(tx: Frame, inst: Instruction) -> None:
     """exit, lasti, before, exception -> exit, lasti, before, exception, exit(type, exception, traceback)"""
+    _leave_with(tx, tx.stack[-4])
+
+
+@handles("WITH_EXCEPT_START", since=(3, 14))
+def with_except_start_of_callee(tx: Frame, inst: Instruction) -> None:
+    """exit as a callee, lasti, before, exception -> the same, exit(type, exception, traceback)"""
+    assert isinstance(tx.stack[-4], NullVariable)  # LOAD_SPECIAL has bound the method
+    _leave_with(tx, tx.stack[-5])
+
+
+def _leave_with(tx: Frame, leave: VariableTracker) -> None:
     value = tx.stack[-1]
-    leave = tx.stack[-4]
     assert isinstance(value, ExceptionVariable)
     details = [tx.class_variable(value.cls, value), value, value.field(tx, "__traceback__")]
     tx.push(leave.call(tx, details, {}))

@@ -12,7 +12,7 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import C_METHOD_TYPES, MISSING, SLOT_TYPES, defines, is_data_descriptor, lookup, refuse_changed_class
 from tracer.protocol.models import model_of
-from tracer.protocol.variable import ObservedException, RealObjectVariable, VariableTracker, is_exception
+from tracer.protocol.variable import NO_CONTAINER, ObservedException, RealObjectVariable, VariableTracker, is_exception
 from tracer.sources.reading import is_a
 from tracer.variables.classes.class_namespace import ClassNamespaceVariable
 from tracer.variables.classes.enums import EnumMemberVariable, member_of_name
@@ -269,7 +269,7 @@ class ClassVariable(RealObjectVariable):
         if self._defines(tx, "__iter__") or self._defines(tx, "__getitem__"):
             return contains_by_iteration(tx, self, item)
         if not isinstance(self.value, enum.EnumMeta):
-            tx.raise_error(TypeError, f"argument of type {type(self.value).__name__!r} is not iterable")
+            tx.raise_error(TypeError, NO_CONTAINER.format(type(self.value).__name__))
         if isinstance(self.value, enum.EnumMeta) and not isinstance(item, EnumMemberVariable):
             unsupported("unsupported-operator", left=item.describe(), op="in", right=self.describe())
         if isinstance(item, EnumMemberVariable) and lookup(type(self.value), "__contains__")[0] is enum.EnumMeta:

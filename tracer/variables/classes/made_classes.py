@@ -276,6 +276,8 @@ _FIXED = (
     "__slots__", "__class__", "__bases__", "__mro__", "__dict__", "__name__", "__new__", "__init_subclass__", "__set_name__",
     "__del__", "__class_getitem__", "__classcell__", "__weakref__", "__prepare__", "__instancecheck__", "__subclasscheck__",
 )  # fmt: skip
+#: Where the namespace of a class statement has the function that gives its annotations (Python 3.14).
+ANNOTATE_FUNCTIONS = ("__annotate_func__", "__annotate__")
 _SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")  # `type` has setters for these; the replayed store calls them
 
 

@@ -170,7 +170,7 @@ def made(value: Any) -> VariableTracker:
 def subscripted(tx: Tracer, generic: TypeFormVariable | ClassVariable, key: VariableTracker) -> VariableTracker:
     """The result of subscripting a generic: `List[int]`, `dict[str, Any]`."""
     what = f"{generic.describe()}[{key.describe()}]"
-    emit: Emit = lambda cg: cg.asm.emit("BINARY_SUBSCR")  # noqa: E731
+    emit: Emit = lambda cg: cg.asm.subscript()  # noqa: E731
     return _applied(tx, operator.getitem, generic.value, [generic, key], what, emit)
 
 

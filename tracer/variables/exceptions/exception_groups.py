@@ -47,8 +47,19 @@ class ExceptionGroupVariable(ExceptionVariable):
     def _base_text(self, tx: Tracer, base: type, name: str) -> str:
         if base is not BaseExceptionGroup:
             return super()._base_text(tx, base, name)
+        if name == "__repr__":  # of Python 3.14: until then that of BaseException
+            return self._own_repr(tx)
         count = len(self.exceptions(tx))
         return f"{form(tx, self.field(tx, 'message'))} ({count} sub-exception{'s' if count != 1 else ''})"
+
+    def _own_repr(self, tx: Tracer) -> str:
+        """It shows the exceptions, in a list or a tuple as they were passed."""
+        passed = form(tx, self.field(tx, "args"))
+        if len(passed) != 2 or type(passed[1]) not in (list, tuple):
+            unsupported("unsupported-method", value=self.describe(), name="__repr__")
+        message = form(tx, self.field(tx, "message"))
+        exceptions = type(passed[1])(form(tx, self.field(tx, "exceptions")))
+        return f"{self.cls.__name__}({message!r}, {exceptions!r})"
 
     def exceptions(self, tx: Tracer) -> list[VariableTracker]:
         return self.field(tx, "exceptions").unpack(tx)

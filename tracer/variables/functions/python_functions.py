@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tracer.bytecode import docstring_of
 from tracer.graph_breaks import unsupported
 from tracer.guards.identity import FunctionMatch
 from tracer.guards.references import lasts
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
 
 _MISSING = object()
+_VALUES = 1  # annotationlib.Format.VALUE, of Python 3.14
 
 
 _OF_EVERY = frozenset(dir(types.FunctionType))  # attributes that functions have in this version of Python
@@ -43,6 +45,8 @@ def _is_settable(name: str, value: VariableTracker) -> bool:
     """Whether the value can be stored in an attribute that every function has."""
     if name in ("__name__", "__qualname__"):
         return value.is_constant() and type(value.constant()) is str
+    if name == "__annotate__":
+        return value.is_none() or isinstance(value, FunctionVariable)
     kinds = {"__annotations__": dict, "__type_params__": tuple}
     return name in ("__doc__", "__module__") or name in kinds and value.python_type() is kinds[name]
 
@@ -150,6 +154,11 @@ class FunctionVariable(VariableTracker):
         tx.effects.store_attribute(self, name, value)
 
 
+_READ_OF_FUNCTIONS = (
+    "__defaults__", "__kwdefaults__", "__annotations__", "__annotate__", "__closure__", "__type_params__",
+)  # fmt: skip
+
+
 class UserFunctionVariable(FunctionVariable):
     """A Python function that existed before the frame ran. `any_of_its_code`: a guard checks its code, not its identity."""
 
@@ -207,8 +216,8 @@ class UserFunctionVariable(FunctionVariable):
         if name == "__dict__":
             return tx.instance_dict(self, self.value)
         source = self._own_source()
-        if name in ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__type_params__") and name in _OF_EVERY:
-            return tx.wrap(getattr(self.value, name), GenericAttrSource(source, name))
+        if name in _READ_OF_FUNCTIONS and name in _OF_EVERY:
+            return tx.wrap(self._own(tx, name), GenericAttrSource(source, name))
         if name in self.value.__dict__:
             return tx.wrap(self.value.__dict__[name], AttrSource(source, name))
         found = _attribute_of_every_function(tx, self, name)
@@ -216,6 +225,12 @@ class UserFunctionVariable(FunctionVariable):
             return found
         tx.guard_absent(self, name)
         tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def _own(self, tx: Tracer, name: str) -> Any:
+        try:
+            return getattr(self.value, name)
+        except Exception as error:  # Python 3.14 runs code for the annotations, which may name what is not there
+            unsupported("unsupported-attribute", value=self.describe(), name=f"{name}: {error}")
 
     def _text(self, tx: Tracer, name: str) -> VariableTracker:
         """One of its names or its docstring. It is guarded, except for functions of the standard library and of torch."""
@@ -252,6 +267,7 @@ class NestedFunctionVariable(FunctionVariable):
         self._defaults: VariableTracker | None = None
         self._kwdefaults: VariableTracker | None = None
         self._annotations: VariableTracker | None = None
+        self._annotate: VariableTracker | None = None
         self._closure: list[CellVariable] = []
         self._closure_tuple: VariableTracker = ConstantVariable(None)
 
@@ -260,11 +276,13 @@ class NestedFunctionVariable(FunctionVariable):
         defaults: VariableTracker | None = None,
         kwdefaults: VariableTracker | None = None,
         annotations: VariableTracker | None = None,
+        annotate: VariableTracker | None = None,
     ) -> None:
         """Sets what CPython sets as it makes the function, before anybody has seen it; so does `close_over`."""
         self._defaults = defaults or self._defaults
         self._kwdefaults = kwdefaults or self._kwdefaults
         self._annotations = annotations or self._annotations
+        self._annotate = annotate or self._annotate
 
     def close_over(self, cells: list[CellVariable]) -> None:
         self._closure = cells
@@ -291,7 +309,7 @@ class NestedFunctionVariable(FunctionVariable):
         return None if self.globals_owner is None else self.globals_owner.globals_source(tx)
 
     def children(self) -> Iterable[VariableTracker]:
-        parts = (self._defaults, self._kwdefaults, self._annotations, *self._closure)
+        parts = (self._defaults, self._kwdefaults, self._annotations, self._annotate, *self._closure)
         return (part for part in parts if part is not None)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
@@ -307,14 +325,16 @@ class NestedFunctionVariable(FunctionVariable):
         if name == "__closure__":
             return self._closure_tuple
         if name == "__annotations__":
-            return self._annotations_dict()
+            return self._read_annotations(tx)
+        if name == "__annotate__" and name in _OF_EVERY:
+            return self._annotate or ConstantVariable(None)
         if name == "__type_params__" and name in _OF_EVERY:
             return TupleVariable([])
         plain = {
             "__name__": self.name,
             "__qualname__": self.qualname,
             "__module__": self.globals.get("__name__"),
-            "__doc__": self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None,
+            "__doc__": docstring_of(self.code),
             "__code__": self.code,
         }
         if name in plain:
@@ -323,6 +343,13 @@ class NestedFunctionVariable(FunctionVariable):
         if found is not None:
             return found
         tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def _read_annotations(self, tx: Tracer) -> VariableTracker:
+        if tx.effects.attribute(self, "__annotate__") is not None:  # another function gives them now
+            unsupported("unsupported-attribute", value=self.describe(), name="__annotations__")
+        if self._annotations is None and self._annotate is not None:
+            self._annotations = self._annotate.call(tx, [ConstantVariable(_VALUES)], {})
+        return self._annotations_dict()
 
     def _annotations_dict(self) -> VariableTracker:
         if self._annotations is None:
@@ -350,6 +377,8 @@ class NestedFunctionVariable(FunctionVariable):
             stores.append(("__qualname__", ConstantVariable(self.qualname)))
         if self._kwdefaults is not None:
             stores.append(("__kwdefaults__", self._kwdefaults))
+        if self._annotate is not None and self._annotations is None:
+            stores.append(("__annotate__", self._annotate))
         if self._annotations is not None:
             stores.append(("__annotations__", self._annotations_dict()))
         for name, value in stores:

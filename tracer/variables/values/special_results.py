@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines, type_name
-from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
+from tracer.protocol.variable import NO_CONTAINER, ObservedException, VariableTracker, is_exception
 from tracer.variables.values.constant import ZERO, ConstantVariable, boolean
 from tracer.variables.values.symbolic import SymNodeVariable
 
@@ -30,7 +30,7 @@ def contains_by_iteration(tx: Tracer, container: VariableTracker, item: Variable
     except ObservedException as raised:
         if not is_exception(raised.value, TypeError):
             raise
-        tx.raise_error(TypeError, f"argument of type {type_name(container.python_type())!r} is not iterable")
+        tx.raise_error(TypeError, NO_CONTAINER.format(type_name(container.python_type())))
     while (mine := iterator.next(tx)) is not None:
         if tx.same_or_equal(mine, item):
             return boolean(True)

@@ -1,5 +1,5 @@
 /* Open addressing with linear probing; a removed slot keeps its key until the map is rebuilt. */
-#include "dispatch/pointer_map.h"
+#include "pointer_map.h"
 
 static size_t
 hash_pointer(const void *key)

@@ -1,0 +1,171 @@
+"""What Python 3.14 brings: annotations that a function gives (PEP 649), t-strings (PEP 750), `except` without parentheses
+(PEP 758). Programs are text here, for older versions."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import pytest
+import torch
+
+import tracer
+from tests.support import captured, check
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 14), reason="Python 3.14 brings this syntax")
+X = torch.ones(3)
+
+
+def program(text):
+    """The function `fn` of a program."""
+    namespace = {"torch": torch, "tracer": tracer, "__name__": __name__}
+    exec(compile(textwrap.dedent(text), "<program>", "exec", dont_inherit=True), namespace)
+    return namespace["fn"]
+
+
+CAPTURED = {
+    "annotations that nobody reads name what is not there": """
+        def fn(x):
+            def f(y: Missing) -> AlsoMissing:
+                return y + 1
+            return f(x)
+        """,
+    "annotations of a function that is made": """
+        def fn(x):
+            size = int
+            def f(y: size, z: list[float] = ()) -> None:
+                return y + 1
+            return f(x), f.__annotations__["y"] is int, sorted(f.__annotations__)
+        """,
+    "a function that is made keeps its annotations": """
+        def fn(x):
+            def f(y: int) -> str:
+                return y + 1
+            return f(x), f
+        """,
+    "an except clause without parentheses": """
+        def fn(x):
+            try:
+                raise KeyError("k")
+            except ValueError, KeyError:
+                return x + 1
+        """,
+    "all and any of a generator are loops": """
+        def fn(x):
+            return x + 1, all(n > 0 for n in x.shape), any(n > 5 for n in x.shape), tuple(n for n in x.shape)
+        """,
+    "a slice of constants": """
+        def fn(x):
+            y = [1, 2, 3, 4]
+            y[1:3] = [0]
+            return x[1:], y[:2], (1, 2, 3)[::-1]
+        """,
+}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_one_graph_holds_it(name):
+    captured(program(CAPTURED[name]), X)
+
+
+BREAKS = {
+    "a t-string": """
+        def fn(x):
+            y = x + 1
+            name = "sum"
+            template = t"the {name!r:>5} of {x.ndim}"
+            return y * 2, template.strings, template.values, [part.conversion for part in template.interpolations]
+        """,
+    "a manager whose method cannot be found while tracing": """
+        class Manager:
+            @property
+            def __exit__(self):
+                tracer.graph_break()
+                return lambda *error: True
+
+            def __enter__(self):
+                return 2
+
+        def fn(x):
+            with Manager() as two:
+                x = x + two
+                raise ValueError
+            return x * 3
+        """,
+    "a break in a with block that is left by an exception": """
+        class Manager:
+            def __enter__(self):
+                return 2
+
+            def __exit__(self, *error):
+                return error[0] is ValueError
+
+        def fn(x):
+            try:
+                with Manager() as two:
+                    x = x + two
+                    tracer.graph_break()
+                    with Manager():
+                        x = x + two
+                        raise KeyError("k")
+            except KeyError as error:
+                return x * 3, str(error)
+        """,
+    "a break where a with block handles an exception": """
+        class Manager:
+            def __enter__(self):
+                return 2
+
+            def __exit__(self, *error):
+                tracer.graph_break()
+                return error[0] is ValueError
+
+        def fn(x):
+            seen = []
+            for raised in (ValueError, KeyError):
+                try:
+                    with Manager():
+                        x = x + 1
+                        raise raised("r")
+                except KeyError as error:
+                    seen.append((str(error), error.__traceback__.tb_lineno, error.__traceback__.tb_frame.f_lineno))
+            return x * 3, seen
+        """,
+    "annotations of a class that is made": """
+        import dataclasses
+
+        def fn(x):
+            @dataclasses.dataclass
+            class Point:
+                a: int
+                b: float = 2.0
+            return x + Point(1).b, repr(Point(3)), Point.__annotations__
+        """,
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_it_gives_what_cpython_gives(name):
+    check(program(BREAKS[name]), X)
+
+
+def test_no_context_manager_is_told_in_the_words_of_this_version():
+    class Enters:
+        def __enter__(self): ...
+
+    class Asynchronous:
+        async def __aenter__(self): ...
+
+        async def __aexit__(self, *error): ...
+
+    def fn(x):
+        words = []
+        for value in (Enters(), Asynchronous(), 3):
+            try:
+                with value:
+                    pass
+            except TypeError as error:
+                words.append(str(error))
+        return x + 1, words
+
+    captured(fn, X)

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Runs tests on CPython 3.14, of Debian's unstable suite: `tools/python314.sh FOLDER [PYTEST ARGUMENT ...]`, as root.
+#
+# FOLDER, outside of this tree, becomes the root of such a system, with torch (8 GB in all); a second call finds it done. The
+# environment variable TORCH names another version of torch. Needs debootstrap.
+set -eu
+
+root=${1:?"usage: tools/python314.sh FOLDER [PYTEST ARGUMENT ...]"}
+shift
+tree=$(cd "$(dirname "$0")/.." && pwd)
+packages=python3.14,python3.14-dev,python3.14-venv,g++,make,ca-certificates
+requirements="sympy z3-solver bytecode>=0.17 rich typing_extensions setuptools>=77 wheel numpy pytest pytest-timeout pytest-xdist
+    hypothesis expecttest"
+
+inside() {
+    HOME=/root PATH=/env/bin:/usr/bin:/bin LC_ALL=C.UTF-8 TRACER_TRY_PYTHON=1 \
+        chroot "$root" /bin/sh -c 'cd /tree && exec "$@"' sh "$@"
+}
+
+leave() {
+    for each in tree proc dev; do
+        umount "$root/$each" || true
+    done
+}
+
+[ -x "$root/usr/bin/python3.14" ] || debootstrap --variant=minbase --include="$packages" sid "$root"
+mkdir -p "$root/tree"
+trap leave EXIT
+mount --bind "$tree" "$root/tree"
+mount -t proc proc "$root/proc"
+mount --bind /dev "$root/dev"
+if [ ! -e "$root/env/installed" ]; then
+    inside python3.14 -m venv /env
+    inside pip install --quiet "torch==${TORCH:-2.14.1}" $requirements
+    touch "$root/env/installed"
+fi
+inside python setup.py --quiet build_ext --inplace
+inside python -m pytest -p no:cacheprovider "$@"
