@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import typing
 
 import pytest
@@ -11,16 +10,10 @@ import torch
 
 import tracer
 from tests.support import captured, check
+from tests.support.programs import program
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 13), reason="Python 3.13 brings this syntax")
 X = torch.ones(3)
-
-
-def program(text):
-    """The function `fn` of a program."""
-    namespace = {"torch": torch, "tracer": tracer, "__name__": __name__}
-    exec(compile(textwrap.dedent(text), "<program>", "exec", dont_inherit=True), namespace)
-    return namespace["fn"]
 
 
 CAPTURED = {

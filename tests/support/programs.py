@@ -1,5 +1,22 @@
 """Small programs that tests share."""
 
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import tracer
+
+
+def program(text: str) -> Callable[..., Any]:
+    """The function `fn` of a program that is given as text, for syntax that not every Python has."""
+    namespace: dict[str, Any] = {"torch": torch, "tracer": tracer, "__name__": __name__}
+    exec(compile(textwrap.dedent(text), "<program>", "exec", dont_inherit=True), namespace)
+    return namespace["fn"]
+
 
 def double(x):
     return x * 2 + 1

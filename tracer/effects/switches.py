@@ -55,6 +55,7 @@ _get_cudnn_enabled/_set_cudnn_enabled _get_cudnn_benchmark/_set_cudnn_benchmark
 _get_cudnn_deterministic/_set_cudnn_deterministic _get_mkldnn_enabled/_set_mkldnn_enabled
 _get_mkldnn_deterministic/_set_mkldnn_deterministic _get_nnpack_enabled/_set_nnpack_enabled
 _get_cudnn_depthwise_kernel/_set_cudnn_depthwise_kernel
+_cuda_get_cudnn_benchmark_limit/_cuda_set_cudnn_benchmark_limit
 """
 SWITCHES: tuple[Switch, ...] = tuple(_switches())
 

@@ -107,8 +107,10 @@ class Trace:
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
-    def constant_tuple(self, value: tuple[Any, ...]) -> VariableTracker:
-        """The tracked form of a constant of a code object. CPython loads one object each time."""
+    def constant(self, value: Any) -> VariableTracker:
+        """The tracked form of a constant of a code object. CPython loads one tuple each time."""
+        if type(value) is not tuple:
+            return from_python(value)
         if id(value) not in self._constant_tuples:
             self._constant_tuples[id(value)] = value, from_python(value)
         return self._constant_tuples[id(value)][1]

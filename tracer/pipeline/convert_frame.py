@@ -168,8 +168,8 @@ class FrameConversion:
         always = declared is None and config.specialize_zero_one == "always"
         places = frozenset() if declared is None else declared.domain.places
         code = self.function.__code__
-        is_resumed = resumes_at(code) is not None
-        policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes, loop_resumed_in(code), is_resumed)
+        resumed = loop_resumed_in(code), resumes_at(code) is not None
+        policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes, *resumed)
         world = FakeWorld(
             asks_layout=options.asks_layout,
             duck_shape=config.duck_shape,
@@ -207,8 +207,7 @@ class FrameConversion:
         error.assuming = error.assuming or question_of(trace, error, not self._was_offered_by_hook())
         if config.error_on_graph_break:
             raise error
-        around = self._break_around_optimizer(trace, error)
-        if around is not None and around != break_at:
+        if (around := self._break_around_optimizer(trace, error)) not in (None, break_at):
             self._report_break(error, trace)
             return around
         if self._break_before_loop is not None:  # the trace failed before it reached the loop

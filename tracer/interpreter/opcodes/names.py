@@ -39,8 +39,7 @@ _MISSING = object()
 @handles("LOAD_CONST")
 def load_const(tx: Frame, inst: Instruction) -> None:
     """-> constant"""
-    value = inst.argval
-    tx.stack.append(tx.trace.constant_tuple(value) if type(value) is tuple else from_python(value))
+    tx.stack.append(tx.trace.constant(inst.argval))
 
 
 @handles("LOAD_SMALL_INT")

@@ -21,7 +21,6 @@ from tracer.interpreter.handlers import handles
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import NULL, NullVariable, VariableTracker
 from tracer.sources.roots import LocalSource
-from tracer.variables.builders.literals import from_python
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -119,4 +118,4 @@ def return_value(tx: Frame, inst: Instruction) -> bool:
 def return_const(tx: Frame, inst: Instruction) -> bool:
     """ends the frame, with a constant"""
     tx.yielded = False
-    return tx.finish(from_python(inst.argval))
+    return tx.finish(tx.trace.constant(inst.argval))
