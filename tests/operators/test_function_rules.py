@@ -22,15 +22,24 @@ def described(results):
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-@pytest.mark.parametrize("cls", [torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("cls", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
 def test_recurrent_layers(cls, frozen):
-    function = {torch.nn.GRU: torch.gru, torch.nn.RNN: torch.rnn_tanh}[cls]
+    function = {torch.nn.LSTM: torch.lstm, torch.nn.GRU: torch.gru, torch.nn.RNN: torch.rnn_tanh}[cls]
     for layers, bias, both, first in itertools.product((1, 2), (True, False), (True, False), (True, False)):
         module = cls(8, 16, layers, bias=bias, bidirectional=both, batch_first=first).requires_grad_(not frozen)
         weights = [getattr(module, name) for name in module._flat_weights_names]
         x = torch.randn(3, 5, 8)
-        args = (x, torch.zeros(layers * (1 + both), 3 if first else 5, 16), weights, bias, layers, 0.0, True, both, first)
-        assert described(fake_form(function)(*args)) == described(function(*args))
+        state = torch.zeros(layers * (1 + both), 3 if first else 5, 16)
+        states = (state, torch.zeros_like(state)) if cls is torch.nn.LSTM else state
+        for data in (x, x.clone().requires_grad_()):
+            args = (data, states, weights, bias, layers, 0.0, True, both, first)
+            assert described(fake_form(function)(*args)) == described(function(*args))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_projection_has_sizes_of_its_own(first):
+    module = torch.nn.LSTM(8, 16, 2, proj_size=4, batch_first=first)
+    captured(lambda x: module(x), torch.randn(3, 5, 8))
 
 
 @pytest.mark.parametrize("options", [(3,), (3, 2), ([3], [2], [1]), (2, 1, 0, 2), (3, 2, 1, 1, True), (3, None, 1, 1, True)])
@@ -39,17 +48,18 @@ def test_max_pool1d(options):
         assert described(fake_form(F.max_pool1d)(x, *options)) == described(F.max_pool1d(x, *options))
 
 
-@pytest.mark.parametrize("cls", [torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("cls", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
 def test_a_recurrent_module_serves_all_lengths_with_one_graph(cls):
     module = cls(8, 16, 2, batch_first=True, bidirectional=True)
     watched = Watched(lambda x: module(x)[0].sum(-1), dynamic=True)
     for batch, length in ((3, 5), (4, 7), (9, 2), (6, 30)):
-        watched(torch.randn(batch, length, 8))
+        watched(torch.randn(batch, length, 8, requires_grad=True))
     assert watched.traces == 1
 
 
-def test_dropout_between_layers_draws_as_eager_does():
-    module = torch.nn.GRU(8, 16, 2, dropout=0.5)
+@pytest.mark.parametrize("cls", [torch.nn.LSTM, torch.nn.GRU])
+def test_dropout_between_layers_draws_as_eager_does(cls):
+    module = cls(8, 16, 2, dropout=0.5)
 
     def program(x):
         out, last = module(x)
@@ -58,8 +68,9 @@ def test_dropout_between_layers_draws_as_eager_does():
     check(program, torch.randn(5, 3, 8))
 
 
-def test_a_packed_sequence_is_what_it_was():
-    module = torch.nn.GRU(8, 16)
+@pytest.mark.parametrize("cls", [torch.nn.LSTM, torch.nn.GRU])
+def test_a_packed_sequence_is_what_it_was(cls):
+    module = cls(8, 16)
 
     def program(x):
         packed = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3, 2]))

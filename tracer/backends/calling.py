@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import config
-from tracer.backends.registry import REAL_INPUTS, RUNS_AS_WRITTEN, TENSORS_IN_LOOPS, CompilerFn, is_built_in, lookup_backend
+from tracer.backends.registry import (
+    REAL_INPUTS,
+    RUNS_AS_WRITTEN,
+    TENSORS_IN_LOOPS,
+    UNROLLS,
+    CompilerFn,
+    is_built_in,
+    lookup_backend,
+)
 from tracer.backends.verify import verify
 from tracer.exc import BackendCompilerFailed, UserError
 
@@ -38,6 +46,10 @@ class Backend:
     @property
     def loops_carry_only_tensors(self) -> bool:
         return bool(getattr(_function_of(self.compiler_fn), TENSORS_IN_LOOPS, False))
+
+    @property
+    def unrolls_sequences(self) -> bool:
+        return bool(getattr(_function_of(self.compiler_fn), UNROLLS, False))
 
     @property
     def is_built_in(self) -> bool:
@@ -83,7 +95,7 @@ class Backend:
 
         if self.needs_real_inputs:
             return torch_bridge.compile_real(compiler, gm, example_inputs)
-        return torch_bridge.compile_with(compiler, gm, example_inputs, self.repeated or config.repeated)
+        return torch_bridge.compile_with(compiler, gm, example_inputs, self.repeated or config.repeated, self.unrolls_sequences)
 
 
 def resolve_backend(

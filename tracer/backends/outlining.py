@@ -15,7 +15,7 @@ from torch import fx
 from torch._guards import TracingContext, tracing
 
 from tracer import logs
-from tracer.backends.repeated_blocks import Division, Piece, divide
+from tracer.backends.repeated_blocks import Division, Piece, divide, divide_at_unrolled
 from tracer.graph.graph_module import with_graph
 from tracer.graph.output_graph import EXAMPLE
 
@@ -28,9 +28,20 @@ class NotInPieces(Exception):
     """A compiler failed on a piece of a graph. The whole graph may be another matter."""
 
 
-def outlined(compiler: Compiler, graph: fx.Graph, mode: str) -> Compiler:
+class Unrolls(Exception):
+    """A compiler would unroll an operation of a graph, which cannot be cut around it."""
+
+
+def outlined(compiler: Compiler, graph: fx.Graph, mode: str, unrolls: bool) -> Compiler:
     """A compiler that gives each distinct piece of the graph, whose nodes still have the fakes of the trace, to `compiler`;
-    `compiler` itself where the graph is left whole. `mode`: `flat`, `outline` or `auto`."""
+    `compiler` itself where the graph is left whole. `mode`: `flat`, `outline` or `auto`. `unrolls`: the compiler would write
+    recurrent layers out, which therefore are pieces that run as written; raises Unrolls where the graph cannot be cut there."""
+    at_unrolled = divide_at_unrolled(graph) if unrolls else None
+    if isinstance(at_unrolled, str):
+        raise Unrolls(f"a recurrent layer would be unrolled, and the graph cannot be cut around it: {at_unrolled}")
+    if at_unrolled is not None:
+        of_piece = _in_context_of_its_own(compiler)
+        return lambda gm, inputs: _Pieces(of_piece, gm, inputs, at_unrolled).runner()
     if mode == "flat":
         return compiler
     division = divide(graph)
@@ -107,7 +118,7 @@ class _Pieces:
             copies[node] = graph.node_copy(node, copies.__getitem__)
         graph.output(tuple([copies[node] for node in results]))
         module = with_graph(self._gm, graph)
-        if not any(isinstance(node.meta.get(EXAMPLE), torch.Tensor) for node in piece.nodes):
+        if piece.as_written or not any(isinstance(node.meta.get(EXAMPLE), torch.Tensor) for node in piece.nodes):
             as_written: Compiled = module.forward
             return as_written
         try:

@@ -22,6 +22,7 @@ ENTRY_POINT_GROUPS = ("tracer.backends", "torch_dynamo_backends")
 REAL_INPUTS = "needs_real_inputs"  # it gets real tensors, not fake ones
 RUNS_AS_WRITTEN = "runs_as_written"  # it reads no input, and its callable runs the operations of the graph in order
 TENSORS_IN_LOOPS = "loops_carry_only_tensors"  # `while_loop` must not carry ints
+UNROLLS = "unrolls_sequences"  # it writes recurrent layers out, step by step: they are not given to it, and run as written
 
 
 class LazyCompiler:
@@ -42,8 +43,10 @@ class LazyCompiler:
 
 _BUILT_IN: dict[str, CompilerFn] = {
     "eager": LazyCompiler("eager", "tracer.backends.eager", runs_as_written=True),
-    "aot_eager": LazyCompiler("aot_eager", "tracer.backends.torch_compilers"),
-    "inductor": LazyCompiler("inductor", "tracer.backends.torch_compilers", loops_carry_only_tensors=True),
+    "aot_eager": LazyCompiler("aot_eager", "tracer.backends.torch_compilers", unrolls_sequences=True),
+    "inductor": LazyCompiler(
+        "inductor", "tracer.backends.torch_compilers", loops_carry_only_tensors=True, unrolls_sequences=True
+    ),
 }
 _registered: dict[str, CompilerFn] = {}
 

@@ -1,4 +1,4 @@
-"""Where a graph may be cut into pieces, and which of these are equal.
+"""Where a graph may be cut into pieces, which of these are equal, and which run as they are written.
 
 Two stretches of operations are equal if they call the same functions with the same constants on values with the same metadata
 (sizes as expressions, strides, dtype, device, whether a gradient is required), and each value comes from the same operation of
@@ -20,6 +20,7 @@ from tracer.backends.view_strides import writes_to_strided_input
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, storage_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.repeats import NEVER, Repeat, find_repeats
+from tracer.operators.facts import is_unrolled
 from tracer.operators.proxies import SYM_TYPES
 
 _PRICE_OF_VALUE = 1.0  # of a tensor that is handed from one piece to another, in operations
@@ -29,11 +30,12 @@ _PLAIN = (int, bool, str, bytes, type(None), type(...), complex, torch.dtype, to
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """A stretch of the operations of a graph. `kind`: equal pieces have the same."""
+    """A stretch of the operations of a graph. `kind`: equal pieces have the same. `as_written`: it is not compiled."""
 
     nodes: tuple[fx.Node, ...]
     inputs: tuple[fx.Node, ...]  # values from outside, in the order of their first use
     kind: int
+    as_written: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,12 +62,10 @@ class Division:
 
 def divide(graph: fx.Graph) -> Division | str:
     """The pieces of a graph, or why it is left whole. Called while the graph has the fakes of its trace."""
-    nodes = [node for node in graph.nodes if node.op not in ("placeholder", "get_attr", "output")]
-    for node in nodes:
-        if _concerns_the_whole_graph(node):
-            return f"{node.name} concerns the whole graph"
-    if writes_to_strided_input(graph):
-        return "it writes to an input that is not contiguous, of which compilers take views to lie elsewhere"
+    nodes = _operations(graph)
+    whole = _why_whole(graph, nodes)
+    if whole:
+        return whole
     tokens = _Tokens()
     prices = _prices(nodes)
     contents = _Contents(nodes)
@@ -75,7 +75,50 @@ def divide(graph: fx.Graph) -> Division | str:
     return Division(tuple(_pieces(nodes, repeats, contents)), tuple(repeats))
 
 
-def _pieces(nodes: list[fx.Node], repeats: list[Repeat], contents: _Contents) -> Iterator[Piece]:
+def divide_at_unrolled(graph: fx.Graph) -> Division | str | None:
+    """The pieces of a graph, those that compilers would unroll (recurrent layers) as written; None if there are none of these; a
+    reason if there are, and the graph cannot be cut there."""
+    nodes = _operations(graph)
+    stretches = list(_unrolled(nodes))
+    if not stretches:
+        return None
+    prices = _prices(nodes)
+    whole = _why_whole(graph, nodes)
+    if not whole and any(prices[place] == NEVER for stretch in stretches for place in stretch):
+        whole = "what lies before and behind cannot be apart"
+    if whole:
+        return whole
+    repeats = [Repeat((start,), stop - start) for start, stop in stretches]
+    return Division(tuple(_pieces(nodes, repeats, _Contents(nodes), as_written=True)), ())
+
+
+def _unrolled(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
+    """The first place of each such operation, and the one behind it and what takes its results apart."""
+    at = 0
+    for i, node in enumerate(nodes):
+        if at <= i and is_unrolled(node.target):
+            at = i + 1
+            while at < len(nodes) and nodes[at].target is operator.getitem and nodes[at].args[0] in nodes[i:at]:
+                at += 1
+            yield i, at
+
+
+def _operations(graph: fx.Graph) -> list[fx.Node]:
+    return [node for node in graph.nodes if node.op not in ("placeholder", "get_attr", "output")]
+
+
+def _why_whole(graph: fx.Graph, nodes: list[fx.Node]) -> str:
+    """Why a graph cannot be cut anywhere; empty if it can."""
+    for node in nodes:
+        if _concerns_the_whole_graph(node):
+            return f"{node.name} concerns the whole graph"
+    if writes_to_strided_input(graph):
+        return "it writes to an input that is not contiguous, of which compilers take views to lie elsewhere"
+    return ""
+
+
+def _pieces(nodes: list[fx.Node], repeats: list[Repeat], contents: _Contents, as_written: bool = False) -> Iterator[Piece]:
+    """Stretches that are repeated, and what lies between them. `as_written`: of the stretches."""
     cuts = sorted((start, start + repeat.length, kind) for kind, repeat in enumerate(repeats) for start in repeat.starts)
     kind, at = len(repeats), 0
     for start, stop, number in [*cuts, (len(nodes), len(nodes), 0)]:
@@ -83,7 +126,7 @@ def _pieces(nodes: list[fx.Node], repeats: list[Repeat], contents: _Contents) ->
             yield Piece(tuple(nodes[at:start]), contents.inputs(at, start), kind)
             kind += 1
         if start < stop:
-            yield Piece(tuple(nodes[start:stop]), contents.inputs(start, stop), number)
+            yield Piece(tuple(nodes[start:stop]), contents.inputs(start, stop), number, as_written)
         at = stop
 
 

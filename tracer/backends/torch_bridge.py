@@ -34,17 +34,11 @@ from tracer.backends.float_decisions import FloatDecisions
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_data, floats_as_tensors
 from tracer.backends.inference import is_about_inference
 from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
-from tracer.backends.outlining import NotInPieces, outlined
+from tracer.backends.outlining import NotInPieces, Unrolls, outlined
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
-from tracer.backends.view_strides import (
-    WrongStrides,
-    is_about_views,
-    mark_written_views,
-    reshape_for_view,
-    views_may_be_copies,
-)
+from tracer.backends.view_strides import WrongStrides, is_about_views, mark_written_views, reshape_for_view, views_may_be_copies
 from tracer.graph.fakes.fake_tensors import mark_as_parameter
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.operations.gradients import keep_for_gradients
@@ -56,9 +50,8 @@ from tracer.operators.proxies import SYM_TYPES
 from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
-_RUN_AS_WRITTEN = (
-    is_about_views, is_about_inference, is_error_of_program, lambda error: isinstance(error, (WrongStrides, DropsOperations)),
-)  # fmt: skip
+_REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
+_RUN_AS_WRITTEN = (is_about_views, is_about_inference, is_error_of_program, lambda error: isinstance(error, _REFUSALS))
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -75,12 +68,11 @@ def compile_real(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
     return checked(compiler(with_graph(gm, graph), example_inputs))
 
 
-def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], repeated: str = "flat") -> Callable[..., Any]:
-    """Runs a compiler on a copy of a captured graph; guards that it adds become guards of the tracer's env. `repeated`: what
-    becomes of equal blocks (`outlining.outlined`).
-
-    Called again by a backend that passes its own arguments on to another backend, it converts nothing.
-    """
+def compile_with(
+    compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], repeated: str = "flat", unrolls: bool = False
+) -> Callable[..., Any]:
+    """Runs a compiler on a copy of a captured graph; guards that it adds become guards of the tracer's env. `repeated` and
+    `unrolls` as for `outlining.outlined`. Called again by a backend that passes its own arguments on, it converts nothing."""
     if _is_bridged(gm, example_inputs):
         return compiler(gm, example_inputs)
     floats: Callable[..., Any] = floats_as_tensors
@@ -88,9 +80,11 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
     while True:
         try:
             with torch.set_grad_enabled(torch.is_grad_enabled()):  # an attempt that fails may be within `no_grad` of the graph
-                return _compile_bridged(compiler, gm, example_inputs, floats, checks_each_result, views_are_copies, repeated)
+                return _compile_bridged(
+                    compiler, gm, example_inputs, floats, checks_each_result, views_are_copies, repeated, unrolls
+                )
         except Exception as error:
-            if isinstance(error, NotInPieces):
+            if isinstance(error, NotInPieces) and repeated != "flat":
                 logs.emit("repeated", f"left whole: {error}")
                 repeated = "flat"
             elif floats is floats_as_data:  # something was to be decided on a float, or the compiler has no code for it
@@ -150,6 +144,7 @@ def _compile_bridged(
     checks_each_result: bool,
     views_are_copies: bool,
     repeated: str,
+    unrolls: bool,
 ) -> Callable[..., Any]:
     refuse_to_drop(gm)
     graph = copy_of(gm.graph)
@@ -163,7 +158,7 @@ def _compile_bridged(
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
     write_results_of_functional_operators(graph)
-    compiler = outlined(compiler, graph, repeated)
+    compiler = outlined(compiler, graph, repeated, unrolls)
     compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
     return corrected(with_views(kept(computed(checked(compiled)))))
 

@@ -292,6 +292,15 @@ def _called_overload(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     return found if found is not None and torch._C._dispatch_has_kernel(found.name()) else None
 
 
+def is_unrolled(target: Any) -> bool:
+    """Whether compilers make a graph of an operation that grows with a size, as of a recurrent layer with the sequence."""
+    packet = target.overloadpacket if isinstance(target, torch._ops.OpOverload) else target
+    name = _name(packet)
+    if not ROWS.get(name, NO_ROW).unrolled:
+        return False
+    return packet is getattr(torch, name, None) or packet is getattr(torch.ops.aten, name)
+
+
 _OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")
 
 

@@ -27,24 +27,25 @@ def _laid_out_otherwise(function: Any, *args: Any, **kwargs: Any) -> Any:
 # -- recurrent layers ----------------------------------------------------------------------------------------------
 
 
+@meta(torch.lstm, gates=4)
 @meta(torch.gru, gates=3)
 @meta(torch.rnn_tanh, torch.rnn_relu, gates=1)
-def _gru_or_rnn(
-    function: Any, data: torch.Tensor, hidden: torch.Tensor, weights: Any, *options: Any, gates: int, **kwargs: Any
-) -> Any:
-    """PyTorch's decomposition walks over the steps of the sequence, and so needs their number."""
+def _recurrent(function: Any, data: torch.Tensor, hidden: Any, weights: Any, *options: Any, gates: int, **kwargs: Any) -> Any:
+    """PyTorch's decomposition walks over the steps of the sequence, and so needs their number. The hidden state of an LSTM is two
+    tensors."""
     if kwargs or len(options) != 6 or not isinstance(weights, (list, tuple)):
         return NotImplemented  # a packed sequence, or what will be refused
     _, layers, dropout, train, bidirectional, batch_first = options
     steps = data.transpose(0, 1) if batch_first else data
-    size = hidden.shape[-1]
-    if weights[0].shape[0] != gates * size:  # with projections, or wrong
+    states = hidden if isinstance(hidden, (list, tuple)) else [hidden]
+    size = states[0].shape[-1]
+    if weights[0].shape[0] != gates * size or states[-1].shape != states[0].shape:  # with projections, or wrong
         return NotImplemented
     out = _layer(steps, weights, size, bidirectional)
     if train and dropout and layers > 1:
         out = F.dropout(out, dropout, True)
-    last = hidden * out.sum()
-    return out.transpose(0, 1) if batch_first else out, last
+    last = [state * out.sum() for state in states]
+    return out.transpose(0, 1) if batch_first else out, *last
 
 
 def _layer(steps: torch.Tensor, weights: Sequence[torch.Tensor], size: Any, bidirectional: bool) -> torch.Tensor:

@@ -16,6 +16,7 @@ SMALL_DIMS = "dims of size 0 or 1 of arguments that are not contiguous: PyTorch'
 ORDER = "the dims come in another order than PyTorch's rule for fakes says"
 UNTAGGED = "it goes through its operands element by element, and has no tag that says so"
 UNSAID = "its schema does not say so"
+STEP_BY_STEP = "compilers have no code for it, and write it out for each step of the sequence"
 CONSTANTS = "a tensor that is made of a constant is the constant's copy, whose data are known"
 
 # Layouts of results that have a rule of their own (`Row.lies`), so that they can be expressions of symbols.
@@ -38,6 +39,7 @@ class Row(NamedTuple):
     statistics: str = ""  # it updates `running_mean` and `running_var`
     writes: str = ""
     lifts: str = ""  # its results do not follow from metadata alone
+    unrolled: str = ""  # the graph that compilers make of it grows with a size of its argument
 
 
 NO_ROW = Row()
@@ -88,6 +90,7 @@ ROWS: dict[str, Row] = {
     "floor_divide": Row(elementwise=UNTAGGED),
     "full_like": Row(lies=AS_ITS_ARGUMENT),
     "glu": Row(layout=SMALL_DIMS),
+    "gru": Row(unrolled=STEP_BY_STEP),
     "histc": Row(fails="bounds that are not finite"),
     "histogram": Row(fails="bounds that are not finite"),
     "huber_loss": Row(layout=SMALL_DIMS),
@@ -108,6 +111,7 @@ ROWS: dict[str, Row] = {
     "linalg_lu_factor_ex": Row(fails="a singular matrix, with check_errors"),
     "linalg_lu_solve": Row(fails="pivots out of range"),
     "log_sigmoid_forward": Row(layout=ORDER, lies=IN_LINE),
+    "lstm": Row(unrolled=STEP_BY_STEP),
     "lu_unpack": Row(fails="pivots out of range"),
     "masked_scatter": Row(fails="fewer elements than the mask asks for"),
     "masked_select": Row(fails="a mask that is not of bools, which fakes let pass"),
@@ -134,6 +138,8 @@ ROWS: dict[str, Row] = {
     "renorm": Row(layout=SMALL_DIMS),
     "repeat_interleave": Row(fails="a count below zero"),
     "replication_pad3d": Row(layout=ORDER),
+    "rnn_relu": Row(unrolled=STEP_BY_STEP),
+    "rnn_tanh": Row(unrolled=STEP_BY_STEP),
     "roll": Row(layout=SMALL_DIMS),
     "rot90": Row(layout=SMALL_DIMS),
     "rrelu_with_noise": Row(layout=ORDER),
