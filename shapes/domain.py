@@ -162,10 +162,8 @@ class Domain:
                 raise OutsideDomain(f"{self.own_place(each)} is {point[each.symbol]}, but it was declared as {each}")
         for place, expr in self.places.items():
             if (point[expr] if expr.is_Symbol else evaluate(expr, point)) != sizes[place]:
-                raise OutsideDomain(
-                    f"{place} is {sizes[place]}, but it was declared as {show(expr)}, which is "
-                    f"{evaluate(expr, point)} for {point_text(point)}"
-                )
+                computed = f", which is {evaluate(expr, point)} for {point_text(point)}" if expr.free_symbols else ""
+                raise OutsideDomain(f"{place} is {sizes[place]}, but it was declared as {show(expr)}{computed}")
         for relation in self.relations:
             if not evaluate(relation, point):
                 raise OutsideDomain(f"{show(relation)} was declared, and does not hold for {point_text(point)}")

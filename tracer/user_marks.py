@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -137,22 +137,39 @@ class DimMark:
 
 
 class SizesByName:
-    """Sizes and ints that are marked by the names of their sources (`L['x']`), without a change of the program."""
+    """Sizes and ints that are marked by the names of their sources (`L['x']`) or by their values, without a change of the
+    program."""
 
     def __init__(self) -> None:
-        self.elsewhere: Callable[[str, int | None], str | None] | None = None  # (name, dim; None: an int) -> kind of a DimMark
+        self.elsewhere: NamedSizes | None = None
 
     def dims(self, name: str, rank: int) -> dict[int, DimMark]:
         """The marks on the dims of a tensor."""
         ask = self.elsewhere
         if ask is None:
             return {}
-        found = {dim: ask(name, dim) for dim in range(rank)}
+        found = {dim: ask.mark(name, dim) for dim in range(rank)}
         return {dim: DimMark(kind) for dim, kind in found.items() if kind is not None}
 
-    def has_int(self, name: str) -> bool:
+    def has_int(self, name: str, value: int) -> bool:
         """Whether the int of a source is marked."""
-        return self.elsewhere is not None and self.elsewhere(name, None) is not None
+        return self.elsewhere is not None and (self.elsewhere.mark(name, None) is not None or self.has_value(value))
+
+    def has_value(self, value: int) -> bool:
+        """Whether sizes and ints of this value are marked."""
+        return self.elsewhere is not None and value in self.elsewhere.values()
+
+
+class NamedSizes(Protocol):
+    """Where sizes are named that `SizesByName` marks."""
+
+    def mark(self, name: str, dim: int | None) -> str | None:
+        """The kind of the `DimMark` on a dim of a source, or (`dim=None`) on an int."""
+        ...
+
+    def values(self) -> frozenset[int]:
+        """The values of sizes and ints that are marked wherever they occur."""
+        ...
 
 
 sizes_by_name = SizesByName()

@@ -116,12 +116,31 @@ def test_sizes_named_as_unbacked_are_not_looked_at(installed):
         assert torch.equal(torch.compile(lambda x: x.sum(), fullgraph=True)(torch.ones(2)), torch.tensor(2.0))
 
 
-def test_sizes_marked_by_value_are_refused(installed):
-    if not hasattr(torch.compiler.config, "dynamic_values"):
-        pytest.skip("this torch has no such setting")
-    with torch.compiler.config.patch(dynamic_values="1111"):
-        with pytest.raises(tracer.exc.UserError, match="dynamic_values cannot be honoured"):
-            torch.compile(lambda x: x)
+@pytest.mark.skipif(not hasattr(torch.compiler.config, "dynamic_values"), reason="this torch has no such setting")
+@pytest.mark.parametrize(
+    "rows, n, dynamic, entries", [((11, 5, 6), (2,), None, 1), ((4, 5), (2,), None, 2), ((11, 5, 6), (7, 8), False, 1)]
+)
+def test_sizes_are_marked_by_value(installed, rows, n, dynamic, entries):
+    """A size or int of a listed value is a symbol at once; the first of other sizes is a constant."""
+
+    def scaled(x, n):
+        return x * n * x.shape[0]
+
+    with torch.compiler.config.patch(dynamic_values="11, 7"):
+        compiled = torch.compile(scaled, dynamic=dynamic)
+        for each in n:
+            for size in rows:
+                x = torch.ones(size, 3)
+                assert torch.equal(compiled(x, each), scaled(x, each))
+    assert len(tracer.region_of(compiled).entries()) == entries
+
+
+def test_a_parameter_is_not_marked_by_value(installed):
+    with torch.compiler.config.patch(dynamic_values="11"):
+        compiled = torch.compile(lambda p: p * 2)
+        for size in (11, 5):
+            compiled(torch.nn.Parameter(torch.ones(size)))
+    assert len(tracer.region_of(compiled).entries()) == 2
 
 
 def test_entries_are_found_and_removed_by_torchs_names(installed):

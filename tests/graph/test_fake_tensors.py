@@ -192,6 +192,14 @@ def test_operations_in_place_keep_the_tensor(world) -> None:
         assert [str(s) for s in world.run(lambda t: t.t_(), [b]).shape] == ["s1", "s0"]
 
 
+def test_no_later_storage_is_taken_for_one_that_was_written_to(world) -> None:
+    with world.fake_mode:
+        for _ in range(20):
+            torch.ones(3).add_(1)  # dropped at once: its memory is free for the next storage
+        later = [torch.ones(3).untyped_storage() for _ in range(40)]
+    assert world.fake_mode.written_storages.isdisjoint(storage._cdata for storage in later)
+
+
 def test_make_fx_records_size_arithmetic(world) -> None:
     a = world.fakify(torch.randn(4, 3), X, [D, S])
 

@@ -59,10 +59,11 @@ def _is_of_torch(function: object) -> bool:
 class NamedSizes:
     """The sizes that `torch.compiler.config.dynamic_sources` and `unbacked_sources` name, which TORCH_COMPILE_DYNAMIC_SOURCES and
     TORCH_COMPILE_UNBACKED_SOURCES set: comma-separated names or patterns of sources, each with a dim behind a colon or without
-    one. They are read at each trace."""
+    one. `dynamic_values` (TORCH_COMPILE_DYNAMIC_VALUES) lists sizes and ints that are dynamic wherever they occur. The settings
+    are read at each trace."""
 
     def __init__(self) -> None:
-        user_marks.sizes_by_name.elsewhere = self.mark
+        user_marks.sizes_by_name.elsewhere = self
 
     def take_back(self) -> None:
         user_marks.sizes_by_name.elsewhere = None
@@ -75,6 +76,10 @@ class NamedSizes:
                 return kind
         return None
 
+    def values(self) -> frozenset[int]:
+        """The sizes and ints that are marked by their values."""
+        return _listed(getattr(torch.compiler.config, "dynamic_values", ""))
+
 
 class _Named(NamedTuple):
     pattern: str
@@ -83,6 +88,11 @@ class _Named(NamedTuple):
     def names(self, source: str, dim: int | None) -> bool:
         fits = self.pattern == source or re.match(self.pattern, source) is not None
         return fits and (dim is None or self.dim is None or self.dim == dim)
+
+
+@functools.cache
+def _listed(values: str) -> frozenset[int]:
+    return frozenset(int(each) for each in values.replace(" ", "").split(",") if each)
 
 
 @functools.cache

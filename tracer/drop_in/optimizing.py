@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import types
@@ -20,11 +21,13 @@ from tracer.drop_in.ahead import compile_ahead
 from tracer.drop_in.backends import choice_of
 from tracer.drop_in.guard_filters import filter_of
 from tracer.drop_in.modules import CompiledModule, PrefixedModule, label
+from tracer.drop_in.shape_specs import shape_spec_of, shapes_spec_of
 from tracer.drop_in.torchs import config, eval_frame
 from tracer.errors import UserError
 
 _HOOKS = ("guard_export_fn", "guard_fail_fn", "guard_filter_fn")
-_TAKEN = frozenset((*_HOOKS, "recompile_limit", "dynamic"))
+_SHAPES = ("shapes_spec", "dynamic_shapes")  # the names of one argument in torch 2.13 and 2.14
+_TAKEN = frozenset((*_HOOKS, *_SHAPES, "recompile_limit", "dynamic"))
 # isolate_recompiles: whatever is compiled has entries of its own here. rebuild_ctx: for compiled autograd.
 _HOLDS_ANYWAY = frozenset(("isolate_recompiles", "rebuild_ctx", "export_constraints"))
 _SAYS_NOTHING = (None, False)
@@ -33,31 +36,40 @@ _SAYS_NOTHING = (None, False)
 class Compiling(Optimizer):
     """What `torch._dynamo.optimize(...)` returns: a decorator, which torch.compile applies to what it was given."""
 
-    def __init__(self, settings: Settings, module_class: type[CompiledModule]) -> None:
+    def __init__(self, settings: Settings, module_class: type[CompiledModule], shapes_spec: Any = None) -> None:
         super().__init__(settings)
         self._module_class = module_class
+        self._shapes_spec = shapes_spec  # torch's; which parameters it means, only the target tells
 
     def __call__(self, target: Any) -> Any:
         target = _undecorated(target)
+        settings = self._settings_for(target)
         if isinstance(target, torch.nn.Module):
-            result: Any = self._module_class(target, self.settings)
+            result: Any = self._module_class(target, settings)
             label(result, target.forward)
             object.__setattr__(result, "dynamo_ctx", self)  # Lightning decorates the forward with it
-            self._offer_ahead(result, target)
+            self._offer_ahead(result, target, settings)
             return result
         if _is_call_of_module(target):  # `module.compile()` keeps what this returns in `module._compiled_call_impl`
-            return CompiledCall(target.__self__, self.settings, in_place=True)
-        result = compiled(target, self.settings)
+            return CompiledCall(target.__self__, settings, in_place=True)
+        result = compiled(target, settings)
         own = getattr(result, "__func__", result)  # attributes of a bound method are those of its function
         if isinstance(own, (Dispatcher, CompiledCallable)):
             label(own, target)
-            self._offer_ahead(own, target)
+            self._offer_ahead(own, target, settings)
         return result
 
-    def _offer_ahead(self, compiled: Any, target: Any) -> None:
+    def _settings_for(self, target: Any) -> Settings:
+        """With a shapes_spec: what it does not name is a constant of each entry, as in torch."""
+        if self._shapes_spec is None:
+            return self.settings
+        module = target.__self__ if _is_call_of_module(target) else target
+        return dataclasses.replace(self.settings, shapes=shape_spec_of(self._shapes_spec, module), dynamic=False)
+
+    def _offer_ahead(self, compiled: Any, target: Any, settings: Settings) -> None:
         """Gives a compiled object `aot_compile`, which torch's objects have while this setting is on."""
         if config.enable_aot_compile:
-            object.__setattr__(compiled, "aot_compile", functools.partial(compile_ahead, target, self.settings))
+            object.__setattr__(compiled, "aot_compile", functools.partial(compile_ahead, target, settings))
 
 
 def _is_call_of_module(target: Any) -> bool:
@@ -97,7 +109,6 @@ class Entrances:
 
     def _compiling(self, backend: Any, fullgraph: bool, said: dict[str, Any]) -> Compiling:
         choice = choice_of(backend)
-        _refuse_sizes_by_value()
         _refuse_what_is_not_honoured(choice.backend, said)
         eval_frame.cached_backends.setdefault(id(choice.backend), choice.backend)  # torch._dynamo.reset resets them
         given = {name: said[name] for name in ("recompile_limit", "dynamic") if said.get(name) is not None}
@@ -106,16 +117,17 @@ class Entrances:
             hooks["guard_filter_fn"] = filter_of(hooks["guard_filter_fn"])
         hooks = {**self._settings["hooks"], **hooks}
         settings = Settings(**{**self._settings, **given, **choice._asdict(), "hooks": hooks}, fullgraph=fullgraph)
-        return Compiling(settings, self._module_class)
+        return Compiling(settings, self._module_class, _shapes_spec_in(said))
 
 
-def _refuse_sizes_by_value() -> None:
-    if getattr(torch.compiler.config, "dynamic_values", ""):
-        raise UserError(
-            "torch.compiler.config.dynamic_values cannot be honoured while the tracer is installed",
-            hint="unset TORCH_COMPILE_DYNAMIC_VALUES; name the sizes in TORCH_COMPILE_DYNAMIC_SOURCES, or mark tensors with "
-            "torch._dynamo.mark_dynamic.",
-        )
+def _shapes_spec_in(said: dict[str, Any]) -> Any:
+    """Torch's ShapesSpec among the arguments. Raises ValueError and TypeError where torch does."""
+    found = next((said[name] for name in _SHAPES if said.get(name) is not None), None)
+    if found is None:
+        return None
+    if said.get("dynamic") is not None:
+        raise ValueError("`dynamic` and `shapes_spec` cannot both be set: the sizes that the shapes_spec names are dynamic")
+    return shapes_spec_of(found)
 
 
 def _refuse_what_is_not_honoured(backend: str | Callable[..., Any] | Backend, said: dict[str, Any]) -> None:

@@ -9,12 +9,16 @@ from torch._dynamo.backends import debugging, registry
 from torch._dynamo.variables import functions
 from torch._logging import _internal as logging
 from torch.fx.experimental import _config as sizes
+from torch.fx.experimental import dynamic_spec
+from torch.utils._sympy.printers import PythonPrinter
 
 __all__ = [
+    "PythonPrinter",
     "config",
     "convert_frame",
     "debugging",
     "decorators",
+    "dynamic_spec",
     "dynamo",
     "eval_frame",
     "exc",

@@ -61,8 +61,8 @@ SWITCHES: tuple[Switch, ...] = tuple(_switches())
 
 # -- precisions, of which one setter changes several ---------------------------------------------------------------------
 
-_get_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
-_set_precision: Any = getattr(torch._C, "_set_fp32_precision_setter", None)
+get_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
+set_precision: Any = getattr(torch._C, "_set_fp32_precision_setter", None)
 _INHERITED = (("generic", "all"), ("cuda", "all"), ("mkldnn", "all"))  # where these are "none", the others hold what was set
 
 
@@ -71,10 +71,10 @@ def _precisions(name: str, ask: Callable[[], Any], write: Callable[[Any], None],
     is empty where they cannot be put back: they are inherited, or were set in two ways that contradict each other."""
 
     def read() -> tuple[Any, ...]:
-        if _set_precision is None or any(_get_precision(*place) != "none" for place in _INHERITED):
+        if set_precision is None or any(get_precision(*place) != "none" for place in _INHERITED):
             return ()
         try:
-            return (ask(), *(_get_precision(*place) for place in places))
+            return (ask(), *(get_precision(*place) for place in places))
         except RuntimeError:  # a contradiction
             return ()
 
@@ -82,7 +82,7 @@ def _precisions(name: str, ask: Callable[[], Any], write: Callable[[Any], None],
         if precisions:
             write(precisions[0])
             for place, precision in zip(places, precisions[1:]):
-                _set_precision(*place, precision)
+                set_precision(*place, precision)
 
     read.__name__ = name
     _C.never_trace(write_all.__code__)

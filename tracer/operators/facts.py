@@ -248,12 +248,20 @@ def takes_one_for_all(function: Any, position: int | str) -> bool:
 def is_compliant(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether the author of an operator says that compilers may take it as its schema says; True of what is no operator."""
     if isinstance(function, torch._ops.OpOverloadPacket):
-        try:
-            chosen = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
-        except RuntimeError:  # no overload takes these: running it says so
-            return True
-        function = getattr(function, chosen)
+        function = _chosen_overload(function, args, kwargs)  # None: running it says so
     return not isinstance(function, torch._ops.OpOverload) or torch.Tag.pt2_compliant_tag in function.tags
+
+
+def _chosen_overload(
+    packet: torch._ops.OpOverloadPacket, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch._ops.OpOverload | None:
+    """The overload that a call of the packet runs; None if none takes these arguments."""
+    try:
+        name = torch._C._jit_resolve_packet(packet._qualified_op_name, *args, **kwargs)
+    except RuntimeError:
+        return None
+    found: torch._ops.OpOverload = getattr(packet, name)
+    return found
 
 
 def overload_with_tensor(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int | str) -> Any:
@@ -279,11 +287,9 @@ def _called_overload(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         packet = getattr(torch.ops.aten, _name(target), None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         return None
-    try:
-        found: torch._ops.OpOverload = getattr(packet, torch._C._jit_resolve_packet(packet._qualified_op_name, *args, **kwargs))
-    except RuntimeError:  # no overload takes these
-        return None
-    return found if torch._C._dispatch_has_kernel(found.name()) else None  # TorchScript alone has a power of two numbers
+    found = _chosen_overload(packet, args, kwargs)
+    # TorchScript alone has a power of two numbers
+    return found if found is not None and torch._C._dispatch_has_kernel(found.name()) else None
 
 
 _OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")

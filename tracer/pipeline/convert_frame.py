@@ -169,7 +169,7 @@ class FrameConversion:
         places = frozenset() if declared is None else declared.domain.places
         code = self.function.__code__
         resumed = loop_resumed_in(code), resumes_at(code) is not None
-        policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes, *resumed)
+        policy = DynamismPolicy(self.history, self.region.dynamic_of(declared), places, self.state.classes, *resumed)
         world = FakeWorld(
             asks_layout=options.asks_layout,
             duck_shape=config.duck_shape,

@@ -61,9 +61,9 @@ def path_from_slot(function: types.FunctionType, slots: Mapping[str, Any], path:
     """The path that begins at an argument slot of the frame, where an argument may be an item of `*args` or `**kwargs`.
     Empty if the call leaves the argument out."""
     name, *keys = path
-    if name in slots:
-        return path
     code = function.__code__
+    if name in slots:
+        return () if keys and _takes_others(code, name) and not _has_item(slots[name], keys[0]) else path
     others = argument_slots(code)[-1] if code.co_flags & 0x08 else None  # CO_VARKEYWORDS
     if others is not None and name in slots[others]:
         return others, *path
@@ -78,6 +78,15 @@ def path_from_slot(function: types.FunctionType, slots: Mapping[str, Any], path:
         if name in argument_slots(named.__code__):
             return ()
     raise UserError(f"{code.co_qualname} has no argument {name!r}", hint=f"it has {', '.join(slots) or 'none'}.")
+
+
+def _takes_others(code: types.CodeType, name: str) -> bool:
+    """Whether a parameter is `*args` or `**kwargs`."""
+    return name in argument_slots(code)[code.co_argcount + code.co_kwonlyargcount :]
+
+
+def _has_item(container: tuple[Any, ...] | dict[Any, Any], key: Any) -> bool:
+    return key in container if isinstance(container, dict) else type(key) is not int or -len(container) <= key < len(container)
 
 
 def argument_sources(function: types.FunctionType, slots: Mapping[str, Any]) -> Iterator[tuple[Source, Any]]:

@@ -135,15 +135,18 @@ class DynamismPolicy:
     def _policies_without_marks(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy]:
         sizes: Sequence[Any] = tensor.shape
         static = [DimPolicy.STATIC] * len(sizes)
-        if self._never_varies(tensor):
+        if _is_fixed_parameter(tensor):
             return static
-        varying = self.history.policies(source.name, sizes)
-        if self._all_are_dynamic(source):
-            return [DimPolicy.DUCK] * len(sizes)
-        return varying if config.automatic_dynamic_shapes else static
+        found = static
+        if self.dynamic is not False:
+            varying = self.history.policies(source.name, sizes)
+            found = varying if config.automatic_dynamic_shapes else static
+            if self._all_are_dynamic(source):
+                return [DimPolicy.DUCK] * len(sizes)
+        return [DimPolicy.DUCK if sizes_by_name.has_value(size) else policy for size, policy in zip(sizes, found)]
 
     def _never_varies(self, tensor: torch.Tensor) -> bool:
-        return self.dynamic is False or (isinstance(tensor, torch.nn.Parameter) and config.force_parameter_static_shapes)
+        return self.dynamic is False or _is_fixed_parameter(tensor)
 
     def _all_are_dynamic(self, source: Source) -> bool:
         is_model_buffer = config.force_parameter_static_shapes and _is_buffer(source)
@@ -190,7 +193,7 @@ class DynamismPolicy:
         return known
 
     def _decide_int(self, source: Source, value: int) -> bool:
-        if source.name in self.declared or sizes_by_name.has_int(source.name):
+        if source.name in self.declared or sizes_by_name.has_int(source.name, value):
             return True
         data = _is_argument(source, self._is_resumed)
         if config.specialize_int or self.dynamic is False or not (data or _is_kept_between_calls(source)):
@@ -238,6 +241,10 @@ def _is_kept_between_calls(source: Source) -> bool:
     while source.is_kept and source.base is not None:
         source = source.base
     return isinstance(source, RootSource)
+
+
+def _is_fixed_parameter(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, torch.nn.Parameter) and config.force_parameter_static_shapes
 
 
 def _is_buffer(source: Source) -> bool:

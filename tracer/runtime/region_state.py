@@ -358,6 +358,12 @@ class RegionState:
             return None
         return self.shapes.bind(function, args)
 
+    def dynamic_of(self, declared: Declared | None) -> bool | None:
+        """`dynamic` for one trace. Where shapes are declared, what is not declared may be constant (`dynamic=False`); behind a
+        graph break, though, there are sizes that vary with those declared."""
+        behind_break = self.shapes is not None and declared is None and not self.compiler_fn.needs_real_inputs
+        return None if behind_break and self.dynamic is False else self.dynamic
+
     def limit(self) -> int:
         return config.recompile_limit if self.recompile_limit is None else self.recompile_limit
 

@@ -40,6 +40,7 @@ class FakeMode(FakeTensorMode):
         # Storages are told apart by their `_cdata`.
         self.written_storages: set[int] = set()  # those that operators wrote to
         self.writes: list[int] = []  # the same in order, one for each write
+        self._kept_storages: dict[int, torch.UntypedStorage] = {}  # the same: no later storage gets the `_cdata` of one of them
         self.shared_storages: dict[int, int] = {}  # those that several inputs share, with the size of the real one in bytes
         self.written_before_failing: set[int] = (
             set()
@@ -103,7 +104,9 @@ class FakeMode(FakeTensorMode):
     def _note_effects(self, facts: OperatorFacts, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         random = facts.draws(args, kwargs)
         self.draws += random
-        written = [t.untyped_storage()._cdata for t in facts.written_tensors(args, kwargs) if t.layout is torch.strided]
+        storages = [t.untyped_storage() for t in facts.written_tensors(args, kwargs) if t.layout is torch.strided]
+        written = [storage._cdata for storage in storages]
+        self._kept_storages.update(zip(written, storages))
         self.written_storages.update(written)
         self.writes += written
         if random or written:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from tracer.effects.switches import CUDNN_PRECISIONS, MATMUL_PRECISIONS, SWITCHES, Switch
+from tracer.effects.switches import CUDNN_PRECISIONS, MATMUL_PRECISIONS, SWITCHES, Switch, get_precision, set_precision
 from tracer.graph_breaks import unsupported
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.protocol.models import models
@@ -99,8 +99,6 @@ for _path in _QUESTIONS.split():
 
 # -- settings of precision --------------------------------------------------------------------------------------------------
 
-_get_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
-_set_precision: Any = getattr(torch._C, "_set_fp32_precision_setter", None)
 _KEEPERS: tuple[tuple[str, Switch], ...] = (  # a question or a setter of torch._C, and what it asks or changes
     ("cublas_allow_tf32", MATMUL_PRECISIONS),
     ("float32_matmul_precision", MATMUL_PRECISIONS),
@@ -111,7 +109,7 @@ _KEEPERS: tuple[tuple[str, Switch], ...] = (  # a question or a setter of torch.
 @functools.cache
 def _precision(backend: str, op: str) -> Callable[[], str]:
     def ask() -> str:
-        answer: str = _get_precision(backend, op)
+        answer: str = get_precision(backend, op)
         return answer
 
     ask.__name__ = f"fp32_precision of {backend} {op}"
@@ -170,9 +168,9 @@ def _set_fp32_precision(tx: Tracer, backend: VariableTracker, op: VariableTracke
     return NONE
 
 
-if _get_precision is not None and _set_precision is not None:
-    models.of_plain_tensors(_get_precision)(_get_fp32_precision)
-    models.of_plain_tensors(_set_precision)(_set_fp32_precision)
+if get_precision is not None and set_precision is not None:
+    models.of_plain_tensors(get_precision)(_get_fp32_precision)
+    models.of_plain_tensors(set_precision)(_set_fp32_precision)
 for _name, _keeper in _KEEPERS:
     _asks, _writes = _resolve(f"_C._get_{_name}"), _resolve(f"_C._set_{_name}")
     models.of_plain_tensors(_asks)(_model_of_asking_a_precision(_asks, _keeper))
