@@ -3,6 +3,7 @@
  * serves its frames. */
 #include "compat.h"
 
+#include "annotations.h"
 #include "dispatch/active_region.h"
 #include "dispatch/decision.h"
 #include "dispatch/dispatcher.h"
@@ -41,6 +42,8 @@ static PyMethodDef module_methods[] = {
     {"let_go", py_let_go, METH_NOARGS,
      "let_go(): empties the list in which this frame, which begins, was handed its arguments"},
     {"drop_metaclass", py_drop_metaclass, METH_O, "drop_metaclass(cls): its metaclass becomes the base of the present one"},
+    {"remember_annotations", (PyCFunction)(void (*)(void))py_remember_annotations, METH_FASTCALL,
+     "remember_annotations(function, annotations): the function has been asked for its annotations, which are this dict"},
     {"is_failure", py_is_failure, METH_O,
      "is_failure(error) -> whether the program's own code is to raise this in place of a graph. Not so what ends the "
      "program,\n"

@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+import tracer
 from tests.support import captured, check
 from tests.support.programs import program
 
@@ -34,6 +35,19 @@ CAPTURED = {
             def f(y: int) -> str:
                 return y + 1
             return f(x), f
+        """,
+    "the function that gives the annotations stays when they have been read": """
+        def fn(x):
+            def f(y: int) -> str:
+                return y + 1
+            read = f.__annotations__
+            return f(x), f.__annotate__ is None, f.__annotate__(1), read is f.__annotations__
+        """,
+    "annotations that are set were given by nothing": """
+        def fn(x):
+            def f(y: int): ...
+            f.__annotations__ = {"y": str}
+            return x + 1, f.__annotate__, f.__annotations__
         """,
     "an except clause without parentheses": """
         def fn(x):
@@ -139,6 +153,36 @@ BREAKS = {
 @pytest.mark.parametrize("name", BREAKS)
 def test_it_gives_what_cpython_gives(name):
     check(program(BREAKS[name]), X)
+
+
+def test_a_function_keeps_its_annotations_and_what_gives_them():
+    fn = program(
+        """
+        def fn(x):
+            def f(y: int) -> str: ...
+            read = f.__annotations__
+            read["more"] = bool
+            return x + 1, f, read
+        """
+    )
+    _, function, read = tracer.compile(fn, fullgraph=True)(X)
+    assert function.__annotations__ is read and read == {"y": int, "return": str, "more": bool}
+    assert function.__annotate__(1) == {"y": int, "return": str}
+
+
+def test_annotations_set_on_an_argument_were_given_by_nothing():
+    fn = program(
+        """
+        def fn(x, function):
+            function.__annotations__ = {"y": str}
+            return x + 1, function.__annotate__, function.__annotations__
+        """
+    )
+
+    def annotated(y: int): ...
+
+    result = tracer.compile(fn, fullgraph=True)(X, annotated)
+    assert result[1:] == (None, {"y": str}) and annotated.__annotate__ is None and annotated.__annotations__ == {"y": str}
 
 
 def test_no_context_manager_is_told_in_the_words_of_this_version():

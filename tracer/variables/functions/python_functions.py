@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tracer import _C
 from tracer.bytecode import docstring_of
 from tracer.graph_breaks import unsupported
 from tracer.guards.identity import FunctionMatch
@@ -151,7 +152,16 @@ class FunctionVariable(VariableTracker):
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         if _of_every_function(name) is not _MISSING and not _is_settable(name, value):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        if name == "__annotate__" and tx.effects.attribute(self, "__annotations__") is not None:
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_attribute(self, name, value)
+        if name == "__annotations__" and "__annotate__" in _OF_EVERY:  # annotations that are set were given by nothing
+            tx.effects.store_attribute(self, "__annotate__", ConstantVariable(None))
+
+    def refuse_annotations_of_another(self, tx: Tracer) -> None:
+        """Breaks the graph where the annotations are asked for after the function that gives them has been replaced."""
+        if tx.effects.attribute(self, "__annotate__") is not None:
+            unsupported("unsupported-attribute", value=self.describe(), name="__annotations__")
 
 
 _READ_OF_FUNCTIONS = (
@@ -216,6 +226,8 @@ class UserFunctionVariable(FunctionVariable):
         if name == "__dict__":
             return tx.instance_dict(self, self.value)
         source = self._own_source()
+        if name == "__annotations__":
+            self.refuse_annotations_of_another(tx)
         if name in _READ_OF_FUNCTIONS and name in _OF_EVERY:
             return tx.wrap(self._own(tx, name), GenericAttrSource(source, name))
         if name in self.value.__dict__:
@@ -345,8 +357,7 @@ class NestedFunctionVariable(FunctionVariable):
         tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
     def _read_annotations(self, tx: Tracer) -> VariableTracker:
-        if tx.effects.attribute(self, "__annotate__") is not None:  # another function gives them now
-            unsupported("unsupported-attribute", value=self.describe(), name="__annotations__")
+        self.refuse_annotations_of_another(tx)
         if self._annotations is None and self._annotate is not None:
             self._annotations = self._annotate.call(tx, [ConstantVariable(_VALUES)], {})
         return self._annotations_dict()
@@ -377,14 +388,18 @@ class NestedFunctionVariable(FunctionVariable):
             stores.append(("__qualname__", ConstantVariable(self.qualname)))
         if self._kwdefaults is not None:
             stores.append(("__kwdefaults__", self._kwdefaults))
-        if self._annotate is not None and self._annotations is None:
+        if self._annotate is not None:
             stores.append(("__annotate__", self._annotate))
-        if self._annotations is not None:
+        elif self._annotations is not None:
             stores.append(("__annotations__", self._annotations_dict()))
         for name, value in stores:
             cg.load(value)
             cg.load(self)
             cg.asm.emit("STORE_ATTR", name)
+        if self._annotate is not None and self._annotations is not None:  # they have been asked for
+            annotations = self._annotations_dict()
+            cg.call_object(_C.remember_annotations, lambda: cg.load(self), lambda: cg.load(annotations))
+            cg.asm.pop()
 
 
 def _tracked_cell(tx: Tracer, cell: types.CellType, source: Source) -> CellVariable:
