@@ -10,6 +10,7 @@ import torch
 from tests.guards.helpers import X, agreed, frame, manager_of, run
 from tests.support import collect_garbage
 from tests.support.processes import run_python
+from tracer.bytecode.slots import argument_slots
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch
 from tracer.guards.identity import (
@@ -24,7 +25,6 @@ from tracer.guards.identity import (
     WeakrefAlive,
 )
 from tracer.guards.manager import CheckFunctionManager
-from tracer.guards.reading import argument_slots
 from tracer.guards.shapes import ShapeLine
 from tracer.guards.tensors import MarksMatch, TensorMatch, tensor_spec
 from tracer.guards.values import EqualsMatch

@@ -36,24 +36,29 @@ def outlined(compiler: Compiler, graph: fx.Graph, mode: str, unrolls: bool) -> C
     """A compiler that gives each distinct piece of the graph, whose nodes still have the fakes of the trace, to `compiler`;
     `compiler` itself where the graph is left whole. `mode`: `flat`, `outline` or `auto`. `unrolls`: the compiler would write
     recurrent layers out, which therefore are pieces that run as written; raises Unrolls where the graph cannot be cut there."""
-    at_unrolled = divide_at_unrolled(graph) if unrolls else None
-    if isinstance(at_unrolled, str):
-        raise Unrolls(f"a recurrent layer would be unrolled, and the graph cannot be cut around it: {at_unrolled}")
-    if at_unrolled is not None:
-        of_piece = _in_context_of_its_own(compiler)
-        return lambda gm, inputs: _Pieces(of_piece, gm, inputs, at_unrolled).runner()
-    if mode == "flat":
+    division = divide_at_unrolled(graph) if unrolls else None
+    if isinstance(division, str):
+        raise Unrolls(f"a recurrent layer would be unrolled, and the graph cannot be cut around it: {division}")
+    pieces = division or _into_blocks(graph, mode)
+    if pieces is None:
         return compiler
+    of_piece = _in_context_of_its_own(compiler)
+    return lambda gm, inputs: _Pieces(of_piece, gm, inputs, pieces).runner()
+
+
+def _into_blocks(graph: fx.Graph, mode: str) -> Division | None:
+    """The pieces of a graph with equal blocks; None where it is left whole, which the log explains."""
+    if mode == "flat":
+        return None
     division = divide(graph)
     if isinstance(division, str):
         logs.emit("repeated", f"left whole: {division}")
-        return compiler
+        return None
     if mode == "auto" and not _is_worth_it(division):
         logs.emit("repeated", f"left whole, as there is little to gain: {division}")
-        return compiler
+        return None
     logs.emit("repeated", f"outlined: {division}")
-    of_piece = _in_context_of_its_own(compiler)
-    return lambda gm, inputs: _Pieces(of_piece, gm, inputs, division).runner()
+    return division
 
 
 def _in_context_of_its_own(compiler: Compiler) -> Compiler:

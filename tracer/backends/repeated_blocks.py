@@ -82,12 +82,12 @@ def divide_at_unrolled(graph: fx.Graph) -> Division | str | None:
     stretches = list(_unrolled(nodes))
     if not stretches:
         return None
-    prices = _prices(nodes)
     whole = _why_whole(graph, nodes)
-    if not whole and any(prices[place] == NEVER for stretch in stretches for place in stretch):
-        whole = "what lies before and behind cannot be apart"
     if whole:
         return whole
+    prices = _prices(nodes)
+    if any(prices[place] == NEVER for stretch in stretches for place in stretch):
+        return "what lies before and behind cannot be apart"
     repeats = [Repeat((start,), stop - start) for start, stop in stretches]
     return Division(tuple(_pieces(nodes, repeats, _Contents(nodes), as_written=True)), ())
 

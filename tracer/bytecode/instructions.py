@@ -18,6 +18,7 @@ from typing import Any
 
 from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.opcode_facts import BINARY_OPS, FACTS, Access
+from tracer.bytecode.slots import argument_slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +165,6 @@ def _forget(programs: dict[int, Program], key: int, _: object) -> None:
 
 
 _programs: dict[int, Program] = {}
-
-
-def argument_slots(code: CodeType) -> tuple[str, ...]:
-    """Names of the slots that a call fills: positional, keyword-only, *args, **kwargs."""
-    flags = code.co_flags
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
-    return code.co_varnames[:count]
 
 
 def docstring_of(code: CodeType) -> str | None:

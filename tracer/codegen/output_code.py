@@ -15,6 +15,7 @@ from torch import fx
 
 from tracer import _C
 from tracer.bytecode import DIALECT, Assembler, Label, is_resume_code
+from tracer.bytecode.slots import argument_slots
 from tracer.codegen.breaking import BreakEmitter, MakeResume
 from tracer.codegen.cache_checks import emit_cache_calls
 from tracer.codegen.codegen import Codegen, Extras
@@ -23,7 +24,6 @@ from tracer.codegen.random_draws import emit_draws, emit_restore_states
 from tracer.codegen.replay import replay
 from tracer.codegen.tracebacks import tracebacks_hide_frame
 from tracer.effects import graph_failures, rollback
-from tracer.guards.reading import argument_slots
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.protocol.lazy import Unwrapped

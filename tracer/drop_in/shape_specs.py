@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import keyword
 import re
 import types
@@ -13,14 +14,12 @@ import sympy
 import torch
 
 from shapes.domain import LARGEST_SIZE
+from tracer.bytecode.slots import slot_of_others
 from tracer.drop_in.torchs import PythonPrinter, dynamic_spec
 from tracer.errors import UserError
-from tracer.guards.reading import argument_slots
 from tracer.locations import levels_to_the_user
 from tracer.runtime.argument_paths import Attribute, Path, path_text
 from tracer.runtime.shape_spec import ShapeSpec
-
-_VARARGS, _VARKEYWORDS = 0x04, 0x08
 
 
 def shapes_spec_of(said: Any) -> Any:
@@ -63,18 +62,18 @@ class _Reading:
         for name, spec in params._named_args.items():
             yield from _leaves_below((name,), spec)
         for index, spec in enumerate(params._varargs or ()):
-            yield from _leaves_below((self._slot(_VARARGS, "*args"), index), spec)
+            yield from _leaves_below((self._slot(inspect.CO_VARARGS, "*args"), index), spec)
         for key, spec in (params._varkw or {}).items():
-            yield from _leaves_below((self._slot(_VARKEYWORDS, "**kwargs"), key), spec)
+            yield from _leaves_below((self._slot(inspect.CO_VARKEYWORDS, "**kwargs"), key), spec)
 
     def _slot(self, flag: int, text: str) -> str:
         """The name of the parameter of the target that takes all other arguments."""
         function = self._target.forward if isinstance(self._target, torch.nn.Module) else self._target
         code = getattr(getattr(function, "__func__", function), "__code__", None)
-        if not isinstance(code, types.CodeType) or not code.co_flags & flag:
+        slot = slot_of_others(code, flag) if isinstance(code, types.CodeType) else None
+        if slot is None:
             raise UserError(f"the shapes_spec names {text!r}, but {self._target!r} takes no such arguments")
-        slots = argument_slots(code)
-        return slots[-1] if flag == _VARKEYWORDS or not code.co_flags & _VARKEYWORDS else slots[-2]
+        return slot
 
     # -- sizes -----------------------------------------------------------------------------------------------------------
 

@@ -13,13 +13,13 @@ from types import CellType, CodeType
 from typing import Any
 
 from tracer import _C
+from tracer.bytecode.slots import argument_slots
 from tracer.guards.base import Guard, Mismatch, shown
 from tracer.guards.checklist import ListBuilder, with_watchers
 from tracer.guards.code import CheckCode, builtins_of, steady_slots
 from tracer.guards.identity import Distinct
 from tracer.guards.on_demand import OnDemand, Packed, define
 from tracer.guards.order import Stage, arrange
-from tracer.guards.reading import argument_slots
 from tracer.guards.references import ObjectRef
 from tracer.guards.state import GlobalStateMatch
 from tracer.guards.steady import Grouping

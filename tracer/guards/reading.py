@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 from tracer._C import STEP
+from tracer.bytecode.slots import argument_slots
 from tracer.sources.base import CLOSURE, RootSource, Source, StepScope, Unreadable
 from tracer.sources.roots import module_namespace
-
-
-def argument_slots(code: CodeType) -> tuple[str, ...]:
-    """The names of the argument slots: positional, keyword-only, then *args and **kwargs."""
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    return code.co_varnames[:count]
 
 
 class Steps(StepScope):

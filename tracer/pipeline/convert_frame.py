@@ -16,6 +16,7 @@ import torch
 from shapes import emission
 from tracer import _C, config, errors, graph_breaks, logs, metrics, monitoring
 from tracer.bytecode import loop_resumed_in, resumes_at
+from tracer.bytecode.slots import argument_slots
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.forwarding import names_of_args
@@ -26,7 +27,6 @@ from tracer.graph_breaks import unsupported
 from tracer.guards.code import fetchable
 from tracer.guards.identity import TypeMatch
 from tracer.guards.manager import CheckFunctionManager
-from tracer.guards.reading import argument_slots
 from tracer.interpreter.loops import WHOLE_FRAME, step_before_loop, step_of_first_call
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator

@@ -9,9 +9,9 @@ from typing import Any
 
 from shapes import GuardText
 from tracer import user_marks
+from tracer.bytecode.slots import slot_of_others
 from tracer.guards.base import Guard
 from tracer.guards.identity import Distinct, TypeMatch
-from tracer.guards.reading import argument_slots
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import GlobalStateMatch
 from tracer.guards.tensors import MarksMatch
@@ -60,7 +60,8 @@ def _distinct_tensors(trace: Trace) -> list[Guard]:
 def _distinct_containers(trace: Trace, code: CodeType) -> list[Guard]:
     """A container or object that the trace changed must be another object than those that it could alias: all of the same class.
     The dict of **kwargs is made by the call, so it aliases none."""
-    made = LocalSource(argument_slots(code)[-1]) if code.co_flags & inspect.CO_VARKEYWORDS else None
+    keywords = slot_of_others(code, inspect.CO_VARKEYWORDS)
+    made = None if keywords is None else LocalSource(keywords)
 
     def sources(variables: Iterable[VariableTracker]) -> list[Source]:
         found = [variable.source for variable in variables if isinstance(variable, _CONTAINERS)]

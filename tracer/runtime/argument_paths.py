@@ -9,6 +9,7 @@ import ast
 import contextlib
 import copy
 import dataclasses
+import inspect
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -16,9 +17,9 @@ from typing import Any, cast
 import torch
 
 from tracer import _C
+from tracer.bytecode.slots import argument_slots, slot_of_others
 from tracer.errors import UserError
 from tracer.forwarding import functions_naming, names_of_args
-from tracer.guards.reading import argument_slots
 from tracer.sources.attributes import AttrSource
 from tracer.sources.base import Source
 from tracer.sources.containers import ItemSource
@@ -64,7 +65,7 @@ def path_from_slot(function: types.FunctionType, slots: Mapping[str, Any], path:
     code = function.__code__
     if name in slots:
         return () if keys and _takes_others(code, name) and not _has_item(slots[name], keys[0]) else path
-    others = argument_slots(code)[-1] if code.co_flags & 0x08 else None  # CO_VARKEYWORDS
+    others = slot_of_others(code, inspect.CO_VARKEYWORDS)
     if others is not None and name in slots[others]:
         return others, *path
     names = names_of_args(function, slots)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C, metrics
+from tracer.bytecode.slots import argument_slots
 from tracer.errors import UserError
-from tracer.guards.reading import argument_slots
 from tracer.metrics import Event, Input
 from tracer.runtime import stances
 from tracer.runtime.argument_paths import argument_sources

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C, config, errors, logs
+from tracer.bytecode.slots import argument_slots
 from tracer.guards.manager import GuardFailure, gone
-from tracer.guards.reading import argument_slots
 from tracer.runtime import log_texts, stances, time_limit
 from tracer.runtime.argument_paths import argument_sources
 from tracer.runtime.frame_state import FrameState, strides_that_varied

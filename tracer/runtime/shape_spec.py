@@ -20,8 +20,8 @@ from shapes.domain import Domain, OutsideDomain, Point, Variable, show
 from shapes.parsing import ParseError, parse_condition, parse_integer, variable
 from shapes.printing import readable_sides
 from shapes.sympy_functions import PythonMod
+from tracer.bytecode.slots import argument_slots
 from tracer.errors import ConstraintViolationError, UserError
-from tracer.guards.reading import argument_slots
 from tracer.runtime.argument_paths import Path, follow, parse_path, path_text
 from tracer.runtime.spec_messages import GRAMMAR, computed_only, hint_for, meant_line, unknown_name
 from tracer.runtime.thread_state import MODES

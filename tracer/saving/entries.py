@@ -10,10 +10,10 @@ from typing import Any
 from torch import fx
 
 from tracer import _C
+from tracer.bytecode.slots import argument_slots
 from tracer.graph.same_graph import KINDS, kinds_of_outputs
 from tracer.guards.base import Guard
 from tracer.guards.manager import CheckFunctionManager
-from tracer.guards.reading import argument_slots
 from tracer.runtime.guarded_code import GuardedCode, make_entry
 from tracer.saving.closures import is_compiled_graph, is_own_closure, writes_itself
 from tracer.saving.fingerprints import Differs, Refused

@@ -12,8 +12,8 @@ import torch
 
 from shapes.domain import show
 from tracer import _C
+from tracer.bytecode.slots import argument_slots
 from tracer.guards.constants import is_enum_member, is_guardable_constant
-from tracer.guards.reading import argument_slots
 from tracer.runtime.argument_paths import Attribute, Path, path_from_slot, path_text
 from tracer.serving.calls import Calls, Layout
 

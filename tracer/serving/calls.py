@@ -17,8 +17,8 @@ from shapes.domain import Domain, Point
 from shapes.evaluation import evaluate
 from shapes.solver.bounds import Bounds
 from shapes.sympy_functions import Max
+from tracer.bytecode.slots import argument_slots
 from tracer.errors import UserError
-from tracer.guards.reading import argument_slots
 from tracer.runtime.argument_paths import Attribute, Path, path_from_slot, path_text, replaced_at
 from tracer.runtime.shape_spec import Declared, DeclaredTensor, ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice

@@ -19,8 +19,8 @@ import torch
 from shapes.domain import Domain, Point, Variable
 from shapes.evaluation import evaluate
 from shapes.sympy_functions import Max
+from tracer.bytecode.slots import argument_slots
 from tracer.codegen.handover import Cell, Computed, Handed, Items, Known, Made, Memory, Method, Number, Read, Unknown
-from tracer.guards.reading import argument_slots
 from tracer.runtime.shape_spec import Declared, DeclaredInt, DeclaredTensor
 from tracer.runtime.thread_state import ThreadState
 from tracer.serving.calls import LARGEST, Calls, Layout, TooLarge

@@ -38,9 +38,10 @@ class FakeMode(FakeTensorMode):
         self.layout_guessed = False  # whether that was done
         self.draws = 0  # how many operators have drawn random numbers
         # Storages are told apart by their `_cdata`.
-        self.written_storages: set[int] = set()  # those that operators wrote to
+        # Those that operators wrote to are kept alive: no later storage gets the `_cdata` of one of them.
+        self._kept_storages: dict[int, torch.UntypedStorage] = {}
+        self.written_storages = self._kept_storages.keys()
         self.writes: list[int] = []  # the same in order, one for each write
-        self._kept_storages: dict[int, torch.UntypedStorage] = {}  # the same: no later storage gets the `_cdata` of one of them
         self.shared_storages: dict[int, int] = {}  # those that several inputs share, with the size of the real one in bytes
         self.written_before_failing: set[int] = (
             set()
@@ -107,7 +108,6 @@ class FakeMode(FakeTensorMode):
         storages = [t.untyped_storage() for t in facts.written_tensors(args, kwargs) if t.layout is torch.strided]
         written = [storage._cdata for storage in storages]
         self._kept_storages.update(zip(written, storages))
-        self.written_storages.update(written)
         self.writes += written
         if random or written:
             self.repeatable = False

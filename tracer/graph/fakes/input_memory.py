@@ -13,6 +13,8 @@ from tracer.graph_breaks import unsupported
 from tracer.operators.facts import offset_argument
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from tracer.graph.output_graph import GraphInput
 
 
@@ -36,7 +38,7 @@ class InputMemory:
 
     def __init__(self) -> None:
         self._inputs: list[tuple[GraphInput, int]] = []  # with the storages of their fakes
-        self._written: set[int] = set()  # storages of fakes that operations have written to
+        self._written: Set[int] = set()  # storages of fakes that operations have written to
         self._checked = 0  # how many these were at the last check
         self._whole = False  # as in `Sharing`
 
@@ -45,7 +47,7 @@ class InputMemory:
         if self._checked:
             self._check()
 
-    def note(self, target: Any, written: set[int]) -> None:
+    def note(self, target: Any, written: Set[int]) -> None:
         """Called after an operation of the graph. `written`: the storages of fakes that were written to so far. Breaks the graph
         if the inputs share memory in a way that no guard can express."""
         whole = self._whole or offset_argument(target) is not None

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import DIALECT, Instruction, is_resume_code, is_stack_argument
+from tracer.bytecode.slots import argument_slots
 from tracer.effects.lifetimes import has_finalizer
 from tracer.graph_breaks import unsupported
 from tracer.guards.lifetimes import EndsQuietly, may_run_code
-from tracer.guards.reading import argument_slots
 from tracer.interpreter.handlers import handles
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import NULL, NullVariable, VariableTracker
