@@ -54,6 +54,7 @@ MAKERS = {
     "combinations": lambda: itertools.combinations([1, 2, 3, 4], 2),
     "zip_longest": lambda: itertools.zip_longest([1, 2], [3, 4, 5]),
     "tee": lambda: itertools.tee([1, 2, 3, 4])[1],
+    **({"batched": lambda: itertools.batched(range(9), 2)} if hasattr(itertools, "batched") else {}),
     "groupby": lambda: (key for key, _ in itertools.groupby("aabbccd")),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import numbers
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from tracer.variables.containers.ranges import as_int
 from tracer.variables.iterators.grouping_iterators import GroupByIterator, PoolIterator, TeeIterator
 from tracer.variables.iterators.lazy_iterators import (
     AccumulateIterator,
+    BatchedIterator,
     ChainIterator,
     CompressIterator,
     CountIterator,
@@ -120,6 +122,20 @@ def _compress(tx: Tracer, data: Value, selectors: Value) -> Value:
 @models(itertools.pairwise)
 def _pairwise(tx: Tracer, iterable: Value, /) -> Value:
     return PairwiseIterator(iterable.iterate(tx))
+
+
+def _batched(tx: Tracer, iterable: Value, n: Value, **options: Value) -> Value:
+    if not options.keys() <= inspect.signature(BatchedIterator.cls).parameters.keys():  # 3.13 brings `strict`
+        unsupported("call-arguments", error="batched")
+    size = _int(tx, n, "batched")
+    if size < 1:
+        tx.raise_error(ValueError, "n must be at least one")
+    strict = "strict" in options and options["strict"].truth(tx)
+    return BatchedIterator(iterable.iterate(tx), size, strict)
+
+
+if hasattr(itertools, "batched"):  # from 3.12 on
+    models(BatchedIterator.cls)(_batched)
 
 
 @models(itertools.groupby)

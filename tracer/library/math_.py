@@ -81,7 +81,7 @@ def _number(tx: Tracer, function: Any, value: Value) -> Any:
 
 for _name in dir(math):
     _function = getattr(math, _name)
-    if callable(_function) and _name[:2] != "__" and _name not in ("prod", "fsum", "dist", "pow"):
+    if callable(_function) and _name[:2] != "__" and _name not in ("prod", "fsum", "dist", "pow", "sumprod"):
         models(_function)(_model_of(_function))
 
 
@@ -114,3 +114,31 @@ def _fsum(tx: Tracer, iterable: Value, /) -> Value:
 @models(math.dist)
 def _dist(tx: Tracer, left: Value, right: Value, /) -> Value:
     return fold(tx, math.dist, form(tx, left), form(tx, right))
+
+
+def _sumprod(tx: Tracer, p: Value, q: Value, /) -> Value:
+    """Sizes stay symbolic among ints, of which the sum is exact; a sum of floats is rounded once, and known."""
+    left, right = p.iterate(tx), q.iterate(tx)
+    pairs = list[tuple[Value, Value]]()
+    while True:
+        first, second = left.next(tx), right.next(tx)
+        if first is None and second is None:
+            break
+        if first is None or second is None:
+            tx.raise_error(ValueError, "Inputs are not the same length")
+        pairs.append((first, second))
+    values = [value for pair in pairs for value in pair]
+    if not all(map(symbolic.is_number, values)):
+        unsupported("unsupported-builtin", function="math.sumprod of other values than numbers")
+    if all(value.python_type() in (int, bool) for value in values):
+        total: Value = ZERO
+        for first, second in pairs:
+            total = tx.binary("+", total, tx.binary("*", first, second))
+        return total
+    numbers = [_number(tx, _SUMPROD, value) for value in values]
+    return fold(tx, _SUMPROD, numbers[::2], numbers[1::2])
+
+
+_SUMPROD = getattr(math, "sumprod", None)
+if _SUMPROD is not None:  # from 3.12 on
+    models(_SUMPROD)(_sumprod)

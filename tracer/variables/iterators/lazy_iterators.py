@@ -6,7 +6,7 @@ import functools
 import itertools
 from typing import TYPE_CHECKING
 
-from tracer.protocol.variable import VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.iteration import FilterIterator, LazyIterator, next_of_each, set_state, skipped
 from tracer.variables.values.constant import NONE
@@ -342,3 +342,41 @@ class PairwiseIterator(LazyIterator):
             itertools.pairwise,
             lambda: cg.call_object(itertools.chain, lambda: cg.build_sequence("BUILD_TUPLE", [old]), rest),
         )
+
+
+class BatchedIterator(LazyIterator):
+    """itertools.batched (from 3.12 on). A last batch that is not full ends nothing: the iterator is asked again."""
+
+    cls = getattr(itertools, "batched", object)
+    parts = ("iterator",)
+
+    def __init__(self, iterator: Value, size: int, strict: bool) -> None:
+        self.iterator: Value | None = iterator
+        self.size = size
+        self.strict = strict
+
+    def advance(self, tx: Tracer) -> Value | None:
+        iterator, items = self.iterator, list[Value]()
+        if iterator is None:
+            return None
+        while len(items) < self.size:
+            try:
+                item = iterator.next(tx)
+            except ObservedException:
+                self.iterator = None
+                raise
+            if item is None:
+                break
+            items.append(item)
+        is_full = len(items) == self.size
+        if not items or (self.strict and not is_full):
+            self.iterator = None
+            if items:
+                tx.raise_error(ValueError, "batched(): incomplete batch")
+            return None
+        return TupleVariable(items)
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        load = functools.partial(_empty, cg) if self.iterator is None else functools.partial(cg.load, self.iterator)
+        named = {"strict": lambda: cg.load_const(True)} if self.strict else {}
+        cg.call_object(self.cls, load, lambda: cg.load_const(self.size), **named)
