@@ -32,29 +32,53 @@ def test_pairwise_over_an_iterator_that_asks_the_pairs():
         check(fn, torch.ones(2), at)
 
 
-@pytest.mark.skipif(not hasattr(itertools, "batched"), reason="Python 3.12 brings itertools.batched")
-def test_batches_of_an_iterator_that_gives_more_after_its_end_or_an_exception():
+OVER_ITERATORS = {
+    "accumulate": lambda numbers: itertools.accumulate(numbers),
+    "chain": lambda numbers: itertools.chain(numbers, [7, 8]),
+    "compress": lambda numbers: itertools.compress(numbers, [1] * 9),
+    "cycle": lambda numbers: itertools.cycle(numbers),
+    "dropwhile": lambda numbers: itertools.dropwhile(lambda number: number < 2, numbers),
+    "filterfalse": lambda numbers: itertools.filterfalse(lambda number: number == 4, numbers),
+    "groupby": lambda numbers: (key for key, _ in itertools.groupby(numbers)),
+    "islice": lambda numbers: itertools.islice(numbers, 10),
+    "islice with a step": lambda numbers: itertools.islice(numbers, 0, 10, 2),
+    "pairwise": lambda numbers: itertools.pairwise(numbers),
+    "starmap": lambda numbers: itertools.starmap(pow, zip(numbers, [1, 2, 3, 4, 5, 6, 7])),
+    "takewhile": lambda numbers: itertools.takewhile(lambda number: number < 9, numbers),
+    "tee": lambda numbers: itertools.tee(numbers)[0],
+    "zip_longest": lambda numbers: itertools.zip_longest(numbers, [7, 8, 9]),
+    "zip_longest, second": lambda numbers: itertools.zip_longest([7, 8, 9], numbers),
+}
+if hasattr(itertools, "batched"):
+    OVER_ITERATORS["batched"] = lambda numbers: itertools.batched(numbers, 2)
+
+
+@pytest.mark.parametrize("ends", [StopIteration, ValueError])
+@pytest.mark.parametrize("kind", OVER_ITERATORS)
+def test_an_iterator_that_gives_more_after_its_end_or_an_exception(kind, ends):
     class Numbers:
-        def __init__(self, ends):
-            self.count, self.ends = 0, ends
+        def __init__(self, at):
+            self.count, self.at = 0, at
 
         def __iter__(self):
             return self
 
         def __next__(self):
             self.count += 1
-            if self.count in self.ends:
-                raise self.ends[self.count]
+            if self.count == self.at:
+                raise ends
             return self.count
 
-    def fn(x, ends):
-        batches, taken = itertools.batched(Numbers(ends), 2), []
-        for _ in range(4):
+    make = OVER_ITERATORS[kind]
+
+    def fn(x, at):
+        iterator, taken = make(Numbers(at)), []
+        for _ in range(6):
             try:
-                taken.append(next(batches, "end"))
+                taken.append(next(iterator, "end"))
             except ValueError:
                 taken.append("error")
         return x + 1, taken
 
-    for ends in ({2: StopIteration}, {3: StopIteration}, {2: ValueError}, {3: ValueError}):
-        captured(fn, torch.ones(2), ends)
+    for at in (1, 2, 3):
+        captured(fn, torch.ones(2), at)

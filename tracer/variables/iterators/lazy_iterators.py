@@ -21,6 +21,23 @@ def _empty(cg: ValueCodegen) -> None:
     cg.asm.emit("BUILD_TUPLE", 0)
 
 
+class EndingIterator(LazyIterator):
+    """One that an exception of an iterator it takes items from ends for good, even where that iterator has more."""
+
+    def advance(self, tx: Tracer) -> Value | None:
+        try:
+            return self.take(tx)
+        except ObservedException:
+            self.end()
+            raise
+
+    def take(self, tx: Tracer) -> Value | None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        raise NotImplementedError
+
+
 class ChainIterator(LazyIterator):
     """itertools.chain: `active` is the iterator in use, and `sources` iterates over the iterables that follow it."""
 
@@ -58,7 +75,7 @@ class ChainIterator(LazyIterator):
         )
 
 
-class SliceIterator(LazyIterator):
+class SliceIterator(EndingIterator):
     """itertools.islice: `taken` counts the items taken from the iterator, `following` is the index of the next one to give."""
 
     cls = itertools.islice
@@ -71,20 +88,24 @@ class SliceIterator(LazyIterator):
         self.step = step
         self.taken = 0
 
-    def advance(self, tx: Tracer) -> Value | None:
-        if self.iterator is None:
+    def end(self) -> None:
+        self.iterator = None
+
+    def take(self, tx: Tracer) -> Value | None:
+        iterator = self.iterator
+        if iterator is None:
             return None
         while self.taken < self.following:
-            if self.iterator.next(tx) is None:
-                self.iterator = None
+            if iterator.next(tx) is None:
+                self.end()
                 return None
             self.taken += 1
         if self.stop is not None and self.taken >= self.stop:
-            self.iterator = None
+            self.end()
             return None
-        item = self.iterator.next(tx)
+        item = iterator.next(tx)
         if item is None:
-            self.iterator = None
+            self.end()
             return None
         self.taken += 1
         self.following += self.step
@@ -212,7 +233,7 @@ class AccumulateIterator(LazyIterator):
             set_state(cg, lambda: cg.load(total))
 
 
-class ZipLongestIterator(LazyIterator):
+class ZipLongestIterator(EndingIterator):
     """itertools.zip_longest: in `iterators`, None replaces an exhausted iterator."""
 
     cls = itertools.zip_longest
@@ -222,7 +243,10 @@ class ZipLongestIterator(LazyIterator):
         self.iterators: list[Value | None] = list(iterators)
         self.fill_value = fill
 
-    def advance(self, tx: Tracer) -> Value | None:
+    def end(self) -> None:
+        self.iterators = [None] * len(self.iterators)
+
+    def take(self, tx: Tracer) -> Value | None:
         if all(iterator is None for iterator in self.iterators):
             return None
         items = []
@@ -306,7 +330,7 @@ class CompressIterator(LazyIterator):
         return None
 
 
-class PairwiseIterator(LazyIterator):
+class PairwiseIterator(EndingIterator):
     """itertools.pairwise: `old` is the first item of the next pair."""
 
     cls = itertools.pairwise
@@ -316,18 +340,21 @@ class PairwiseIterator(LazyIterator):
         self.iterator: Value | None = iterator
         self.old: Value | None = None
 
-    def advance(self, tx: Tracer) -> Value | None:
+    def end(self) -> None:
+        self.iterator = self.old = None
+
+    def take(self, tx: Tracer) -> Value | None:
         if self.iterator is None:
             return None
         if self.old is None:
             self.old = self.iterator.next(tx)
         old = self.old
         if old is None or self.iterator is None:  # taking the item may have re-entered this method
-            self.iterator = self.old = None
+            self.end()
             return None
         new = self.iterator.next(tx)
         if new is None:
-            self.iterator = self.old = None
+            self.end()
             return None
         self.old = new
         return TupleVariable([old, new])
@@ -344,7 +371,7 @@ class PairwiseIterator(LazyIterator):
         )
 
 
-class BatchedIterator(LazyIterator):
+class BatchedIterator(EndingIterator):
     """itertools.batched (from 3.12 on). A last batch that is not full ends nothing: the iterator is asked again."""
 
     cls = getattr(itertools, "batched", object)
@@ -355,25 +382,23 @@ class BatchedIterator(LazyIterator):
         self.size = size
         self.strict = strict
 
-    def advance(self, tx: Tracer) -> Value | None:
+    def end(self) -> None:
+        self.iterator = None
+
+    def take(self, tx: Tracer) -> Value | None:
         iterator, items = self.iterator, list[Value]()
         if iterator is None:
             return None
         while len(items) < self.size:
-            try:
-                item = iterator.next(tx)
-            except ObservedException:
-                self.iterator = None
-                raise
+            item = iterator.next(tx)
             if item is None:
                 break
             items.append(item)
-        is_full = len(items) == self.size
-        if not items or (self.strict and not is_full):
-            self.iterator = None
-            if items:
-                tx.raise_error(ValueError, "batched(): incomplete batch")
+        if not items:
+            self.end()
             return None
+        if self.strict and len(items) < self.size:
+            tx.raise_error(ValueError, "batched(): incomplete batch")
         return TupleVariable(items)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
