@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import functools
+import sys
 
 import pytest
 import torch
@@ -142,6 +143,21 @@ def test_iteration_length_and_membership():
         return x + len(Color), list(Color), [c.name for c in Color], Color.RED in Color, "VERT" in Color.__members__
 
     captured(fn, X)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12, `in` of what is no member is a TypeError")
+def test_membership_of_values():
+    def fn(x, value):
+        found = 2 in Color, 3 in Color, 1.0 in Color, True in Axis, "eval" in Mode, "test" in Mode, 2 in Access
+        return x + 1, found, "default" in Lenient, value in Stage
+
+    captured(fn, X, "last")
+    captured(fn, X, "first")
+
+    def asks(x):
+        return x + 1, 3 in Access, "other" in Lenient, 1 in Listed
+
+    assert breaks(asks, X).break_ids == ["unsupported-operator"] * 3
 
 
 def test_methods_and_properties():

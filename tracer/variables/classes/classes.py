@@ -15,7 +15,7 @@ from tracer.protocol.models import model_of
 from tracer.protocol.variable import NO_CONTAINER, ObservedException, RealObjectVariable, VariableTracker, is_exception
 from tracer.sources.reading import is_a
 from tracer.variables.classes.class_namespace import ClassNamespaceVariable
-from tracer.variables.classes.enums import EnumMemberVariable, member_of_name
+from tracer.variables.classes.enums import EnumMemberVariable, has_value, member_of_name
 from tracer.variables.functions.callables import (
     BoundMethodVariable,
     BuiltinClassMethodVariable,
@@ -270,9 +270,12 @@ class ClassVariable(RealObjectVariable):
             return contains_by_iteration(tx, self, item)
         if not isinstance(self.value, enum.EnumMeta):
             tx.raise_error(TypeError, NO_CONTAINER.format(type(self.value).__name__))
-        if isinstance(self.value, enum.EnumMeta) and not isinstance(item, EnumMemberVariable):
-            unsupported("unsupported-operator", left=item.describe(), op="in", right=self.describe())
-        if isinstance(item, EnumMemberVariable) and lookup(type(self.value), "__contains__")[0] is enum.EnumMeta:
+        if not isinstance(item, EnumMemberVariable):
+            found = has_value(self.value, item)
+            if found is None:
+                unsupported("unsupported-operator", left=item.describe(), op="in", right=self.describe())
+            return boolean(found)
+        if lookup(type(self.value), "__contains__")[0] is enum.EnumMeta:
             return boolean(enum.EnumMeta.__contains__(self.value, item.value))
         members = tx.iterate_class(self).sequence
         assert members is not None

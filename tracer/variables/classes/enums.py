@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -216,6 +217,24 @@ def member_of_name(tx: Tracer, cls: Any, name: str) -> VariableTracker | None:
     static = lookup(cls, name)[1]
     plain = static is member or (is_a(static, enum.property) and static.fget is None)
     return EnumMemberVariable(member) if member is not None and plain else None
+
+
+#: Whether `value in cls` asks for values of members, as it does from 3.12 on. Before, it warns and raises for what is no member.
+_CONTAINS_VALUES = "value" in inspect.signature(enum.EnumMeta.__contains__).parameters
+
+
+def has_value(cls: Any, value: VariableTracker) -> bool | None:
+    """`value in cls`, of a constant that is no member; None where that depends on code of the program (some versions ask
+    `_missing_`), or on which unions of flags were made before."""
+    known = cls._value2member_map_
+    if not _CONTAINS_VALUES or not value.is_constant() or lookup(type(cls), "__contains__")[0] is not enum.EnumMeta:
+        return None
+    if not all(is_constant_value(member._value_) for member in cls._member_map_.values()):
+        return None
+    if value.constant() in known:
+        return True
+    asks = issubclass(cls, enum.Flag) or is_written_by_user(getattr(lookup(cls, "_missing_")[1], "__func__", None))
+    return None if asks else False
 
 
 def _leads_to(tx: Tracer, error: Any, not_valid: str) -> None:
