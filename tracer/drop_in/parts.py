@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracer.drop_in import backends, controls, switching
+from tracer.drop_in import backends, controls, scripting, switching
 from tracer.drop_in.bytecode_hooks import BytecodeHooks
 from tracer.drop_in.exceptions import Linked
 from tracer.drop_in.installing import Part
@@ -38,6 +38,7 @@ def _table(entrances: Entrances, backend: Any) -> list[Replacement]:
         Replacement(registry, "list_backends", backends.list_backends),
         Replacement(logging, "_init_logs", init_logs),
         *controls.table(),
+        *scripting.table(),
     ]
     if backend is not None:
         backends.choice_of(backend)

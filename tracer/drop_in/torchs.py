@@ -10,6 +10,8 @@ from torch._dynamo.variables import functions
 from torch._logging import _internal as logging
 from torch.fx.experimental import _config as sizes
 from torch.fx.experimental import dynamic_spec
+from torch.jit import _recursive as recursive_scripting
+from torch.jit import _script as scripting
 from torch.utils._sympy.printers import PythonPrinter
 
 __all__ = [
@@ -25,7 +27,9 @@ __all__ = [
     "functions",
     "logging",
     "package",
+    "recursive_scripting",
     "registry",
+    "scripting",
     "sizes",
     "trace_rules",
     "utils",
