@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tracer.drop_in.inlined import tell
 from tracer.guards.base import Guard
 from tracer.guards.demands import Equal, Is, OfType, Tensor
 from tracer.guards.identity import TypeMatch
@@ -62,6 +63,7 @@ def filter_of(theirs: Callable[[Sequence[Any]], Iterable[bool]]) -> Callable[[li
     """A filter of our guards that asks one of torch's."""
 
     def keeps(guards: list[Guard], values: FrameValues) -> list[bool]:
+        tell(guards)
         modules = _modules_of(guards)
         return [bool(keep) for keep in theirs([_entry(guard, modules, values) for guard in guards])]
 

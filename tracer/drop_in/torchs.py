@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import torch._dynamo as dynamo
-from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, package, trace_rules, utils
+from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, package, symbolic_convert, trace_rules, utils
 from torch._dynamo.backends import debugging, registry
 from torch._dynamo.variables import functions
 from torch._logging import _internal as logging
@@ -31,6 +31,7 @@ __all__ = [
     "registry",
     "scripting",
     "sizes",
+    "symbolic_convert",
     "trace_rules",
     "utils",
 ]
