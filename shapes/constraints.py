@@ -31,6 +31,7 @@ class DimConstraint:
     min: int | None = None
     max: int | None = None
     strict: bool = True  # whether a contradiction is an error: of mark_dynamic, but not of maybe_mark_dynamic
+    shape_id: str | None = None  # of an unbacked size: it equals all others with this id
 
     def __post_init__(self) -> None:
         for name in ("min", "max"):

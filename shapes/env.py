@@ -18,7 +18,7 @@ import sympy
 
 from shapes import emission, known
 from shapes.algebra import Algebra
-from shapes.constraints import LARGEST_SIZE, DimConstraint
+from shapes.constraints import LARGEST_SIZE, ConstraintViolationError, DimConstraint
 from shapes.domain import Domain
 from shapes.floats import FloatExpr
 from shapes.guards import GuardText, RuntimeAssert, ShapeGuard, Why
@@ -76,6 +76,9 @@ class ShapeEnv:
         self._symbols: list[Symbol] = []
         self._by_label: dict[str, Symbol] = {}
         self._duck_symbols = DuckSymbols()
+        self._by_shape_id: dict[
+            str, tuple[Symbol, int]
+        ] = {}  # the symbol of unbacked sizes that are said to be equal; their value
         self._counts: dict[str, int] = {}
         self._unproved: dict[BoolExpr, int] = {}  # condition -> the version of the facts that z3 could not decide it with
 
@@ -104,7 +107,7 @@ class ShapeEnv:
         if known is not None:
             return self.integer(known.expr)
         if policy is DimPolicy.UNBACKED:
-            return self._unbacked_size(label, constraint)
+            return self._unbacked_size(hint, label, constraint)
         if hint in (0, 1) and policy is DimPolicy.DUCK:  # so common that equal sizes of 0 or 1 say nothing: no shared symbol
             policy = DimPolicy.DYNAMIC
         past = self.past(label) if policy is DimPolicy.DUCK else ()
@@ -128,9 +131,25 @@ class ShapeEnv:
             high = INF if constraint.max is None else constraint.max
         return low, high
 
-    def _unbacked_size(self, label: Label, constraint: DimConstraint | None) -> IntExpr:
+    def _unbacked_size(self, hint: int, label: Label, constraint: DimConstraint | None) -> IntExpr:
+        shape_id = None if constraint is None else constraint.shape_id
         low, high = self._size_range(constraint, False)
-        return self.integer(self._new_symbol(Kind.UNBACKED_INT, None, (low, high), (0, INF), label).expr)
+        if shape_id is not None and shape_id in self._by_shape_id:
+            symbol, value = self._by_shape_id[shape_id]
+            if value != hint:
+                raise ConstraintViolationError(
+                    f"{label.name} is {hint} and {symbol.labels[0].name} is {value}, but both were marked with "
+                    f"shape_id={shape_id!r}, which says that they are equal.",
+                    "call with equal sizes, or mark these dims with different ids.",
+                )
+            self._add_label(symbol, label)
+            for bound in (symbol.sympy >= low, symbol.sympy <= high):
+                self._require(self.boolean(bound), Why.MARK)
+            return self.integer(symbol.expr)
+        symbol = self._new_symbol(Kind.UNBACKED_INT, None, (low, high), (0, INF), label)
+        if shape_id is not None:
+            self._by_shape_id[shape_id] = symbol, hint
+        return self.integer(symbol.expr)
 
     def declare(self, domain: Domain, sizes: Mapping[str, tuple[Label, int]]) -> list[Symbol]:
         """Makes a symbol for each variable of a domain and records its facts, so that guards check them at the entry.

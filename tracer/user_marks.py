@@ -128,12 +128,14 @@ _TORCHS_CONSTANT, _TORCHS_DISABLED, _TORCHS_ORIGINAL = (
 
 @dataclasses.dataclass(frozen=True)
 class DimMark:
-    """The mark on one dim; `kind` is "dynamic", "maybe_dynamic", "static" or "unbacked". `strides`: its stride varies, too."""
+    """The mark on one dim; `kind` is "dynamic", "maybe_dynamic", "static" or "unbacked". `strides`: its stride varies, too.
+    `shape_id`: an unbacked dim has the size of all others with this id."""
 
     kind: str
     min: int | None = None
     max: int | None = None
     strides: bool = False
+    shape_id: str | None = None
 
 
 class SizesByName:
@@ -204,11 +206,13 @@ def marks_of_torch(attributes: Mapping[str, Any], tensor: Any) -> dict[int, DimM
     rank = tensor.dim()
     bounds = {"dynamic": {each.dim: (each.min, each.max) for each in attributes.get("_dynamo_dynamic_range", ())}}
     bounds["unbacked"] = attributes.get("_dynamo_unbacked_bounds", {})
+    shape_ids = attributes.get("_dynamo_shape_ids", {})
     found = {}
     for name, kind in _KINDS_OF_TORCH.items():
         for dim in attributes.get(name, ()):
             if -rank <= dim < rank:
-                found[dim % rank] = DimMark(kind, *bounds.get(kind, {}).get(dim, (None, None)))
+                low, high = bounds.get(kind, {}).get(dim, (None, None))
+                found[dim % rank] = DimMark(kind, low, high, shape_id=shape_ids.get(dim) if kind == "unbacked" else None)
     return found
 
 

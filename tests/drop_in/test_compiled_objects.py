@@ -27,6 +27,10 @@ class Block(torch.nn.Module):
         return self.lin(x) * self.scale
 
 
+def tripled(x):
+    return x * 3
+
+
 class Stack(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -136,6 +140,47 @@ def test_a_module_compiled_in_place_says_so():
     assert torch.equal(stack.generate(x), expected) and len(entries_of(stack)) == 1
     assert list(stack.state_dict())[0].startswith("blocks.")
     assert copy.deepcopy(stack)._compiled_call_impl is None
+
+
+def test_a_module_compiled_in_place_is_copied_and_pickled_as_it_was():
+    stack = Stack()
+    stack.blocks[0].compile()
+    stack.compile()
+    x = torch.randn(2, 3)
+    expected = stack(x)
+    for other in (copy.deepcopy(stack), copy.copy(stack), pickle.loads(pickle.dumps(stack))):
+        assert type(other) is Stack and other.state_dict().keys() == stack.state_dict().keys()
+        assert torch.equal(other(x), expected)
+        other.compile()
+        assert torch.equal(other(x), expected) and tracer.region_of(other) is not tracer.region_of(stack)
+    changed = copy.deepcopy(stack)
+    changed.compile()
+    changed.load_state_dict({name: value + 1 for name, value in stack.state_dict().items()})
+    assert torch.equal(changed(x), changed.forward(x)) and not torch.equal(changed(x), expected)
+    assert torch.equal(stack(x), expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:DeprecationWarning")
+def test_jit_script_takes_what_was_compiled():
+    stack = Stack()
+    stack.blocks[0].compile()
+    stack.compile()
+    x = torch.randn(2, 3)
+    expected = stack(x)
+    scripted = torch.jit.script(stack)
+    assert isinstance(scripted, torch.jit.ScriptModule) and torch.allclose(scripted(x), expected)
+    assert torch.equal(torch.jit.script(torch.compile(tripled))(x), x * 3)
+    Number = int  # which torch looks up in the frame that calls `script`
+
+    class Counted:
+        def __init__(self, count: Number) -> None:
+            self.count = count
+
+    assert torch.jit.script(Counted)(3).count == 3
+    before = torch.jit.script
+    tracer.uninstall()
+    assert torch.jit.script is not before and torch.equal(torch.jit.script(tripled)(x), x * 3)
+    assert "_compiled_call_impl" not in torch.jit._recursive.ignored_attributes
 
 
 def test_compiled_functions_have_the_attributes_of_torchs():

@@ -246,6 +246,69 @@ def test_guard_filter_fn_knows_arguments_by_their_names(installed):
     assert {"x", "y"} <= names
 
 
+def test_guard_filter_fn_sees_the_values_that_guards_read(installed):
+    seen = []
+
+    def keep_small_numbers(guards):
+        seen.extend(guards)
+        return [not (each.has_value and type(each.value) is int and each.value >= 100) for each in guards]
+
+    layer, settings = torch.nn.Linear(2, 2), {"large": 100, "small": 1}
+
+    @torch.compile(options={"guard_filter_fn": keep_small_numbers})
+    def scaled(x, n):
+        return layer(x) * settings["large"] * settings["small"] + n.__index__()
+
+    x = torch.ones(1, 2)
+    before = scaled(x, 5)
+    values = {each.name: each.value for each in seen if each.has_value}
+    assert values["x"] is x and values["n"] == 5 and any(value is layer.weight for value in values.values())
+    assert {each.has_value for each in seen if each.guard_type == "GLOBAL_STATE"} == {False}
+    settings["large"] = 200
+    assert torch.equal(scaled(x, 5), before)  # nothing checks it
+    settings["small"] = 2
+    assert torch.equal(scaled(x, 5), layer(x) * 400 + 5)
+
+
+def test_guard_filter_fn_is_told_what_a_guard_comes_down_to(installed):
+    seen = {}
+
+    def keep_all(guards):
+        seen.update({(each.name, each.guard_type): each.derived_guard_types for each in guards})
+        return [True] * len(guards)
+
+    @torch.compile(options={"guard_filter_fn": keep_all}, dynamic=True)
+    def scaled(x, flag):
+        return times(x) * x.shape[0] if flag is None else x
+
+    times = doubled
+    scaled(torch.ones(3), None)
+    assert seen["x", "TENSOR_MATCH"] == ("TENSOR_MATCH",) and seen["", "SHAPE_ENV"] == ()
+    assert {derived for (name, _), derived in seen.items() if name == "flag"} == {("EQUALS_MATCH",)}
+    assert any(derived == ("ID_MATCH",) for derived in seen.values())  # of the function that is called
+
+
+def test_guard_filter_fn_meets_guards_on_what_is_missing(installed):
+    seen = []
+
+    class Options:
+        pass
+
+    def keep_all(guards):
+        seen.extend(guards)
+        return [True] * len(guards)
+
+    @torch.compile(options={"guard_filter_fn": keep_all})
+    def scaled(x, options):
+        return x * options.factor if hasattr(options, "factor") else x + 1
+
+    options = Options()
+    assert scaled(torch.ones(1), options) == 2
+    assert any(each.name.startswith("options") for each in seen)
+    options.factor = 5
+    assert scaled(torch.ones(1), options) == 5
+
+
 @pytest.mark.full
 def test_the_environment_installs_it_in_a_program_that_knows_nothing_of_it(tmp_path):
     entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["torch.backends"]

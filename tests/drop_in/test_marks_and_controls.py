@@ -86,6 +86,62 @@ def test_a_program_that_fixes_a_dynamic_dim_raises_what_torch_raises():
         torch.compile(lambda x: x + 1 if x.shape[0] == 4 else x)(x)
 
 
+def unbacked(size, **more):
+    x = torch.ones(size)
+    torch._dynamo.decorators.mark_unbacked(x, 0, **more)
+    return x
+
+
+def test_unbacked_dims_with_one_id_are_one_symbol():
+    compiled = torch.compile(lambda x, y: x + y, fullgraph=True)
+    for size in (4, 1, 7):  # without the id, x + y would have to know whether one of them is 1
+        assert compiled(unbacked(size, shape_id="batch"), unbacked(size, shape_id="batch")).shape == (size,)
+    assert len(entries_of(compiled)) == 1
+    assert compiled(torch.ones(4), torch.ones(1)).shape == (4,) and len(entries_of(compiled)) == 2  # equality is guarded
+
+
+def test_unbacked_dims_with_one_id_that_differ_are_an_error_at_the_first_call_and_later():
+    compiled = torch.compile(lambda x, y: (x * 2, y * 3))
+    error = torch.fx.experimental.symbolic_shapes.ConstraintViolationError
+    with pytest.raises(error, match="shape_id='batch'"):
+        compiled(unbacked(4, shape_id="batch"), unbacked(5, shape_id="batch"))
+    compiled(unbacked(4, shape_id="batch"), unbacked(4, shape_id="batch"))
+    with pytest.raises(error, match="shape_id='batch'"):
+        compiled(unbacked(4, shape_id="batch"), unbacked(5, shape_id="batch"))
+    doubled, tripled = compiled(unbacked(4), unbacked(5))  # which nobody says to be equal
+    assert doubled.shape == (4,) and tripled.shape == (5,)
+    doubled, tripled = compiled(unbacked(4, shape_id="a"), unbacked(5, shape_id="b"))
+    assert doubled.shape == (4,) and tripled.shape == (5,)
+
+
+def test_bounds_of_each_dim_with_one_id_hold():
+    compiled = torch.compile(lambda x, y: x + y if (x.shape[0], y.shape[0])[0] >= 3 else x, fullgraph=True)
+    compiled(unbacked(4, shape_id="batch"), unbacked(4, shape_id="batch", min=3, max=8))
+    assert compiled(torch.ones(8), torch.ones(8))[0] == 2 and compiled(torch.ones(2), torch.ones(2))[0] == 1
+    assert len(entries_of(compiled)) == 2
+    with pytest.raises(torch.fx.experimental.symbolic_shapes.ConstraintViolationError, match="max=8"):
+        compiled(unbacked(9, shape_id="batch"), unbacked(9, shape_id="batch", min=3, max=8))
+
+
+def test_a_strict_unbacked_dim_is_a_symbol_that_no_branch_fixes():
+    compiled = torch.compile(times_its_size, fullgraph=True)
+    assert compiled(unbacked(4, strict=True))[0] == 4 and compiled(unbacked(1, strict=True))[0] == 1
+    assert len(entries_of(compiled)) == 1
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(lambda x: x + 1 if x.shape[0] == 4 else x, fullgraph=True)(unbacked(4, strict=True))
+
+
+@pytest.mark.parametrize("more", [{"min": 2}, {"max": 9}, {"shape_id": "batch"}])
+def test_what_torch_drops_of_a_strict_unbacked_dim_is_refused(more):
+    with pytest.raises(tracer.exc.UserError, match=f"mark_unbacked: {next(iter(more))}=.* cannot be honoured with strict"):
+        unbacked(4, strict=True, **more)
+
+
+def test_what_has_no_effect_is_named_though_it_comes_by_position():
+    with pytest.warns(UserWarning, match="mark_unbacked: hint_override=7 has no effect"):
+        torch._dynamo.decorators.mark_unbacked(torch.ones(4), 0, 7)
+
+
 def test_what_has_no_effect_is_named():
     with pytest.warns(UserWarning, match="mark_dynamic: hint_override=7 has no effect"):
         torch._dynamo.mark_dynamic(torch.ones(4), 0, hint_override=7)

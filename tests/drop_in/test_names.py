@@ -19,6 +19,7 @@ WORDS = ("heard", "replaced", "torch's", "warns", "refused")
 USED_BY_OTHERS = (
     *("eval_frame.OptimizedModule", "eval_frame.innermost_fn", "eval_frame.remove_from_cache", "exc", "utils.counters"),
     *("decorators.mark_unbacked", "convert_frame.register_bytecode_hook", "reset", "eval_frame._debug_get_cache_entry_list"),
+    *("symbolic_convert.InliningInstructionTranslator", "aot_compile.SerializableCallable", "utils.lazy_format_graph_code"),
 )
 
 
@@ -183,3 +184,26 @@ def test_a_bytecode_hook_that_returns_code_is_told_that_this_has_no_effect(insta
             torch.compile(lambda x: x * 2)(torch.ones(1))
     finally:
         handle.remove()
+
+
+def helper_of_inlined(x):
+    return x.sin() + 1
+
+
+@pytest.mark.parametrize("options", [None, {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}])
+def test_who_patches_inline_call_is_told_what_was_traced_through(installed, monkeypatch, options):
+    translator, told = torch._dynamo.symbolic_convert.InliningInstructionTranslator, []
+    whole = translator.inline_call_
+
+    def patched(self):
+        told.append(self.f_code)
+        return whole(self)
+
+    monkeypatch.setattr(translator, "inline_call_", patched)
+    compiled = torch.compile(lambda x: helper_of_inlined(x) * 2, options=options)
+    x = torch.ones(2)
+    assert torch.equal(compiled(x), helper_of_inlined(x) * 2)
+    assert helper_of_inlined.__code__ in told
+    monkeypatch.undo()
+    tracer.uninstall()
+    assert translator.inline_call_.__module__.startswith("torch.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from shapes import DataDependent, DimConstraint, DimPolicy, FrozenError, NotAnExpression, ShapeEnv, Why
+from shapes import ConstraintViolationError, DataDependent, DimConstraint, DimPolicy, FrozenError, NotAnExpression, ShapeEnv, Why
 from tests.shapes.algebra_programs import Named, readable
 
 D = DimPolicy
@@ -227,6 +227,16 @@ def test_unbacked_sizes_of_inputs_have_no_hint() -> None:
     assert u.hint is None and env.bounds(u)[0] == 0
     with pytest.raises(DataDependent):
         env.evaluate_expr(u.eq(1))
+
+
+def test_unbacked_sizes_with_one_id_are_one_symbol() -> None:
+    env = ShapeEnv()
+    sizes = [env.create_size(7, Named(name), D.UNBACKED, DimConstraint(shape_id="batch")) for name in "ab"]
+    bounded = env.create_size(7, Named("c"), D.UNBACKED, DimConstraint(max=9, shape_id="batch"))
+    assert sizes[0] == sizes[1] == bounded and env.bounds(sizes[0])[1] == 9
+    assert env.create_size(7, Named("d"), D.UNBACKED, DimConstraint(shape_id="other")) != sizes[0]
+    with pytest.raises(ConstraintViolationError, match="e is 8 and a is 7"):
+        env.create_size(8, Named("e"), D.UNBACKED, DimConstraint(shape_id="batch"))
 
 
 # -- bad input

@@ -17,7 +17,7 @@ from tests.soundness.watching import Watched
 from tests.support.graphs import Graphs
 from tests.support.processes import run_python
 from tracer.errors import InternalTracerError
-from tracer.pipeline.convert_frame import FrameConversion
+from tracer.pipeline.traced_call import TracedCall
 
 X = torch.randn(3)
 
@@ -391,16 +391,16 @@ def test_what_another_thread_changes_between_the_trace_and_its_check_is_left_to_
         return x + len(TABLE)
 
     asked, checked = threading.Event(), []
-    whole = FrameConversion._check_holds
+    whole = TracedCall.check_holds
 
-    def check_holds(conversion, guarded):
+    def check_holds(call, guarded):
         checked.append(len(TABLE))
         TABLE[len(TABLE)] = 0  # as the other thread would
-        whole(conversion, guarded)
+        whole(call, guarded)
 
     other = threading.Thread(target=asked.wait)
     other.start()
-    monkeypatch.setattr(FrameConversion, "_check_holds", check_holds)
+    monkeypatch.setattr(TracedCall, "check_holds", check_holds)
     compiled = tracer.compile(f, backend="eager")
     try:
         with tracer.config.patch(suppress_errors=False):

@@ -108,7 +108,11 @@ def optimize(
 
 
 def _hooks(**hooks: Callable[[Any], Any] | None) -> dict[str, Callable[..., Any]]:
-    return {name: hook for name, hook in hooks.items() if hook is not None}
+    given: dict[str, Callable[..., Any]] = {name: hook for name, hook in hooks.items() if hook is not None}
+    chooses = given.get("guard_filter_fn")
+    if chooses is not None:  # a region hands its filter the values that the guards read, too
+        given["guard_filter_fn"] = lambda guards, values: chooses(guards)
+    return given
 
 
 def compile(

@@ -19,16 +19,17 @@ from tracer.api.callables import compiled as compiled_by
 from tracer.api.callables import original_of
 from tracer.api.settings import Settings
 from tracer.backends.calling import Backend
+from tracer.drop_in.inlined import codes_in
 from tracer.drop_in.torchs import package
 from tracer.errors import SealedError
 from tracer.guards.base import Guard
 from tracer.guards.manager import CheckFunctionManager
-from tracer.guards.unchanged import Unchanged
 from tracer.runtime.guarded_code import entry_with_guards
 from tracer.saving.entries import compiled_graph
 from tracer.saving.files import file_of, install_entries
 from tracer.serving.sealing import seal
 from tracer.serving.target import Target, target_of
+from tracer.sources.base import FrameValues
 from tracer.whole_files import write_whole
 
 
@@ -167,16 +168,12 @@ def _function_of(target: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
     return function, ()
 
 
-def _noting(codes: dict[types.CodeType, None], chosen: Callable[[list[Guard]], list[bool]] | None) -> Callable[..., Any]:
+def _noting(codes: dict[types.CodeType, None], chosen: Callable[..., list[bool]] | None) -> Callable[..., Any]:
     """A filter of guards that also notes the code that the trace went through, which the guards name."""
 
-    def keeps(guards: list[Guard]) -> list[bool]:
-        for guard in guards:
-            for fact in guard.functions if isinstance(guard, Unchanged) else ():
-                function = fact.function.get()
-                if function is not None:
-                    codes[function.__code__] = None
-        return [True] * len(guards) if chosen is None else chosen(guards)
+    def keeps(guards: list[Guard], values: FrameValues) -> list[bool]:
+        codes.update(dict.fromkeys(codes_in(guards)))
+        return [True] * len(guards) if chosen is None else chosen(guards, values)
 
     return keeps
 

@@ -9,13 +9,18 @@ from typing import Any
 
 import torch
 
+from tracer.drop_in.inlined import tell
 from tracer.guards.base import Guard
+from tracer.guards.demands import Equal, Is, OfType, Tensor
 from tracer.guards.identity import TypeMatch
-from tracer.guards.tensors import TensorMatch
-from tracer.sources.base import Source
+from tracer.guards.shapes import ShapeGuards
+from tracer.sources.base import FrameValues, Source
 
 _GLOBAL = ("global", "module", "builtin")
 _IN_LOCALS = re.compile(r"L\['(\w+)'\]")  # torch's names of arguments and of what is in them begin with the bare name
+_NOTHING = object()  # the value of an entry that has none
+# What torch calls the checks that a guard comes down to.
+_DERIVED = {OfType: "TYPE_MATCH", Is: "ID_MATCH", Equal: "EQUALS_MATCH", Tensor: "TENSOR_MATCH"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +47,8 @@ class OriginalGuard:
 
 @dataclasses.dataclass(frozen=True)
 class GuardEntry:
-    """In place of torch's GuardFilterEntry. Guards hold no values: `value` is an empty parameter for the guard on a parameter,
-    and None for all others."""
+    """In place of torch's GuardFilterEntry. `value` is what the guard reads in the call that was traced; `has_value` is false of
+    guards on no single path, and of paths that lead nowhere, as those of guards that something is missing."""
 
     name: str
     has_value: bool
@@ -54,12 +59,13 @@ class GuardEntry:
     orig_guard: OriginalGuard
 
 
-def filter_of(theirs: Callable[[Sequence[Any]], Iterable[bool]]) -> Callable[[list[Guard]], list[bool]]:
+def filter_of(theirs: Callable[[Sequence[Any]], Iterable[bool]]) -> Callable[[list[Guard], FrameValues], list[bool]]:
     """A filter of our guards that asks one of torch's."""
 
-    def keeps(guards: list[Guard]) -> list[bool]:
+    def keeps(guards: list[Guard], values: FrameValues) -> list[bool]:
+        tell(guards)
         modules = _modules_of(guards)
-        return [bool(keep) for keep in theirs([_entry(guard, modules) for guard in guards])]
+        return [bool(keep) for keep in theirs([_entry(guard, modules, values) for guard in guards])]
 
     return keeps
 
@@ -70,21 +76,28 @@ def _modules_of(guards: list[Guard]) -> dict[Source, type]:
     return {source: cls for source, cls in classes.items() if isinstance(cls, type) and issubclass(cls, torch.nn.Module)}
 
 
-def _entry(guard: Guard, modules: dict[Source, type]) -> GuardEntry:
-    sources = guard.sources()
+def _entry(guard: Guard, modules: dict[Source, type], values: FrameValues) -> GuardEntry:
+    sources = () if isinstance(guard, ShapeGuards) else guard.sources()  # torch names no path for guards on sizes
     source = sources[0] if len(sources) == 1 else None
     owner = None if source is None else _owner(source, modules)
     path = PathOfGuard(owner is not None, owner is not None and owner.__module__.startswith("torch.nn."))
-    is_parameter = type(guard) is TensorMatch and issubclass(guard.spec.cls, torch.nn.Parameter)
+    value = _NOTHING if source is None else _value_at(source, values)
     return GuardEntry(
         name="" if source is None else _IN_LOCALS.sub(r"\1", source.name),
-        has_value=is_parameter,
-        value=torch.nn.Parameter(torch.empty(0)) if is_parameter else None,
+        has_value=value is not _NOTHING,
+        value=value,
         guard_type=guard.kind,
-        derived_guard_types=(),
+        derived_guard_types=tuple(dict.fromkeys(_DERIVED[type(each)] for each in guard.demands() if type(each) in _DERIVED)),
         is_global=source is not None and getattr(source.root(), "root_kind", "") in _GLOBAL,
         orig_guard=OriginalGuard(path, guard),
     )
+
+
+def _value_at(source: Source, values: FrameValues) -> object:
+    try:
+        return source.get(values)
+    except Exception:  # whatever reading raises: a guard may say that there is nothing
+        return _NOTHING
 
 
 def _owner(source: Source, modules: dict[Source, type]) -> type | None:

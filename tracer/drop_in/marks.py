@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import torch
 from tracer import user_marks
 from tracer.drop_in.replacements import Replacement
 from tracer.drop_in.torchs import decorators, functions, trace_rules
+from tracer.errors import UserError
 from tracer.locations import levels_to_the_user
 
 _FORBIDDEN = "_dynamo_forbidden"
@@ -104,16 +106,26 @@ def _named(listed: str) -> tuple[_Named, ...]:
     ])  # fmt: skip
 
 
-_NO_EFFECT = ("hint_override", "specialize_on", "shape_id")  # arguments of `mark_dynamic` and the like
+_NO_EFFECT = ("hint_override", "specialize_on")  # arguments of `mark_dynamic` and the like that make a graph faster at best
+_NOT_OF_STRICT = ("min", "max", "shape_id")  # arguments of `mark_unbacked` that torch drops with strict=True
 
 
 def _noting(mark: Callable[..., Any]) -> Callable[..., Any]:
     """A function of torch that sets a mark on a tensor. After it, guards on marks look at tensors again, which they do only when
     `user_marks.changes` has counted up."""
 
+    signature = inspect.signature(mark)
+
     @functools.wraps(mark)
     def marks(*args: Any, **kwargs: Any) -> Any:
-        unheard = [f"{name}={kwargs[name]!r}" for name in _NO_EFFECT if kwargs.get(name) is not None]
+        said = signature.bind(*args, **kwargs).arguments
+        dropped = _said(_NOT_OF_STRICT, said) if said.get("strict") else []
+        if dropped:
+            raise UserError(
+                f"{mark.__name__}: {' and '.join(dropped)} cannot be honoured with strict=True",
+                hint="leave out strict=True: torch itself drops what else is said of such a dim.",
+            )
+        unheard = _said(_NO_EFFECT, said)
         if unheard:
             message = f"{mark.__name__}: {' and '.join(unheard)} has no effect while the tracer is installed"
             warnings.warn(message, stacklevel=levels_to_the_user())
@@ -122,6 +134,10 @@ def _noting(mark: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return marks
+
+
+def _said(names: Iterable[str], arguments: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={arguments[name]!r}" for name in names if arguments.get(name) is not None]
 
 
 def table() -> list[Replacement]:

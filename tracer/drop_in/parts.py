@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracer.drop_in import backends, controls, switching
+from tracer.drop_in import backends, controls, inlined, scripting, switching
 from tracer.drop_in.bytecode_hooks import BytecodeHooks
 from tracer.drop_in.exceptions import Linked
 from tracer.drop_in.installing import Part
@@ -23,7 +23,17 @@ def makers(backend: Any, prefix: bool, settings: dict[str, Any]) -> list[Callabl
     entrances = Entrances(common, prefix)
     hooks = BytecodeHooks()
     table = [*_table(entrances, backend), hooks.replacement()]
-    return [lambda: hooks, Linked, lambda: Put(table), *controls.PARTS, SharedCounters, SharedSettings, SizesOfOne, LogsAsTorch]
+    return [
+        lambda: hooks,
+        Linked,
+        lambda: Put(table),
+        *controls.PARTS,
+        SharedCounters,
+        SharedSettings,
+        SizesOfOne,
+        LogsAsTorch,
+        inlined.InlinedCalls,
+    ]
 
 
 def _table(entrances: Entrances, backend: Any) -> list[Replacement]:
@@ -38,6 +48,8 @@ def _table(entrances: Entrances, backend: Any) -> list[Replacement]:
         Replacement(registry, "list_backends", backends.list_backends),
         Replacement(logging, "_init_logs", init_logs),
         *controls.table(),
+        *inlined.table(),
+        *scripting.table(),
     ]
     if backend is not None:
         backends.choice_of(backend)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 
 class Replacement(NamedTuple):
-    """An attribute of a module of torch, and what it is while the tracer is installed."""
+    """An attribute of a module or class of torch, and what it is while the tracer is installed."""
 
-    owner: ModuleType
+    owner: ModuleType | type
     name: str
     value: Any
 

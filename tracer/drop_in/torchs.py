@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import torch._dynamo as dynamo
-from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, package, trace_rules, utils
+from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, package, symbolic_convert, trace_rules, utils
 from torch._dynamo.backends import debugging, registry
 from torch._dynamo.variables import functions
 from torch._logging import _internal as logging
 from torch.fx.experimental import _config as sizes
 from torch.fx.experimental import dynamic_spec
+from torch.jit import _recursive as recursive_scripting
+from torch.jit import _script as scripting
 from torch.utils._sympy.printers import PythonPrinter
 
 __all__ = [
@@ -25,8 +27,11 @@ __all__ = [
     "functions",
     "logging",
     "package",
+    "recursive_scripting",
     "registry",
+    "scripting",
     "sizes",
+    "symbolic_convert",
     "trace_rules",
     "utils",
 ]

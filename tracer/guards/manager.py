@@ -264,12 +264,8 @@ class CheckFunctionManager:
 
     def frame_values(self, args: tuple[Any, ...], closure: tuple[CellType, ...] | None = None) -> FrameValues:
         """The values that sources are read from, given the argument slots of a call."""
-        builtins = self._builtins
-        if builtins is None:
-            found = self.globals.get("__builtins__", {})
-            builtins = found if type(found) is dict else found.__dict__
         locals_ = dict(zip(argument_slots(self.code), args, strict=True))
-        return FrameValues(locals_, self.globals, dict(zip(self.code.co_freevars, closure or ())), builtins)
+        return FrameValues.of(self.code, locals_, self.globals, closure, self._builtins)
 
     def explain(self, args: tuple[Any, ...], closure: tuple[CellType, ...] | None = None) -> GuardFailure | None:
         """The first guard that fails for these argument slots; None if all hold."""

@@ -34,6 +34,7 @@ from tracer.metrics import counters
 from tracer.pipeline import known_graphs
 from tracer.pipeline.assumptions import question_of
 from tracer.pipeline.trace_guards import guards_of
+from tracer.pipeline.traced_call import StaleGuards, TracedCall
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import recorded
 from tracer.protocol.variable import ObservedException, VariableTracker
@@ -49,16 +50,11 @@ from tracer.variables.iteration import IteratorVariable
 from tracer.variables.iterators.generators import GeneratorVariable
 
 if TYPE_CHECKING:
-    from tracer.guards.base import Guard
     from tracer.runtime.region_state import RegionState
 
 _MAX_ATTEMPTS = 40
 _graph_ids = itertools.count()
 _resume_ids = itertools.count(1)
-
-
-class _StaleGuards(Exception):
-    """The guards of a trace do not hold for the very call that was traced."""
 
 
 def convert_frame(
@@ -76,6 +72,7 @@ class FrameConversion:
         self, region: RegionState, function: types.FunctionType, args: tuple[Any, ...], snapshot: _C.GlobalState, limit: TimeLimit
     ) -> None:
         self.region, self.function, self.args = region, function, args
+        self.call = TracedCall(function, args)
         self.snapshot = snapshot  # torch's global state before the trace
         self.limit = limit
         self.calls_instead: tuple[Any, Any] | None = None  # see errors.Unsupported; of the break that the trace is to stop at
@@ -92,11 +89,11 @@ class FrameConversion:
         """Traces and makes the entry; a second time if another thread or a finalizer has changed what the guards read."""
         try:
             return self._trace_until_complete(replays=config.replay and config.guard_nn_modules)
-        except _StaleGuards as stale:
+        except StaleGuards as stale:
             logs.emit("replay", f"GIVEN UP: {stale}")
         try:
             return self._trace_until_complete(replays=False)
-        except _StaleGuards as stale:
+        except StaleGuards as stale:
             if len(sys._current_frames()) > 1:
                 raise errors.NotNow("another thread changes what the guards read") from None
             raise errors.InternalTracerError(str(stale)) from None
@@ -367,7 +364,7 @@ class FrameConversion:
             logs.emit("dynamic", lambda: log_texts.shapes(env.symbols(), env.guards))
         env.check_constraints()
         shape_texts = env.produce_guards(prune=config.prune_guards)
-        all_guards = self._chosen(guards_of(trace, function.__code__, self.snapshot, shape_texts))
+        all_guards = self.call.kept(guards_of(trace, function.__code__, self.snapshot, shape_texts), self.region.guard_filter_fn)
         fetched = () if output is None else output.fetched
         manager = CheckFunctionManager(all_guards, function.__code__, function.__globals__, fetched=fetched)
         guarded = GuardedCode(
@@ -381,7 +378,7 @@ class FrameConversion:
             backends_callable=self.backends_callable,
         )
         logs.emit("guards", lambda: log_texts.guards_text(manager))
-        self._check_holds(guarded)
+        self.call.check_holds(guarded)
         extras = {} if output is None else output.extras
         entry = make_entry(self.region, function, guarded, extras, output is None or output.calls_back, fetches=bool(fetched))
         if self.region.on_guards is not None:
@@ -389,25 +386,6 @@ class FrameConversion:
         if self.region.guard_export_fn is not None:
             self.region.guard_export_fn(manager.guards)
         return entry
-
-    def _chosen(self, guards: list[Guard]) -> list[Guard]:
-        """The guards that the user's filter keeps."""
-        if self.region.guard_filter_fn is None:
-            return guards
-        keeps = list(self.region.guard_filter_fn(guards))
-        if len(keeps) != len(guards):
-            raise errors.UserError(f"guard_filter_fn was given {len(guards)} guards and answered for {len(keeps)}")
-        return [guard for guard, keep in zip(guards, keeps, strict=True) if keep]
-
-    def _check_holds(self, guarded: GuardedCode) -> None:
-        """Raises _StaleGuards if the guards do not hold for the very call that was traced."""
-        function, args = self.function, self.args
-        positional = (*args, function.__closure__) if function.__code__.co_freevars else args
-        if not guarded.manager.holds(guarded.check_fn(*positional)):
-            failure = guarded.manager.explain(args, function.__closure__)
-            raise _StaleGuards(
-                f"the guards of {function.__qualname__} do not hold for the call that they were made from: {failure}"
-            )
 
 
 def _treat_loop_generators_as_abandoned(trace: Trace) -> None:

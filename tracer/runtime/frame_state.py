@@ -256,5 +256,6 @@ def _policy_of_mark(mark: DimMark) -> tuple[DimPolicy, DimConstraint | None]:
     if mark.kind == "static":
         return DimPolicy.STATIC, None
     if mark.kind == "unbacked":
-        return DimPolicy.UNBACKED, None if mark.min is None and mark.max is None else DimConstraint(mark.min, mark.max)
+        says_more = mark.min is not None or mark.max is not None or mark.shape_id is not None
+        return DimPolicy.UNBACKED, DimConstraint(mark.min, mark.max, shape_id=mark.shape_id) if says_more else None
     return DimPolicy.DUCK, DimConstraint(mark.min, mark.max, strict=mark.kind == "dynamic")

@@ -13,7 +13,7 @@ import types
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -22,6 +22,7 @@ from shapes import ConstraintViolationError, solver
 from tracer import _C, config, errors, metrics
 from tracer.backends.calling import Backend
 from tracer.effects.torch_state import operations_are_observed, preserve_global_state
+from tracer.guards.base import Guard
 from tracer.metrics import counters
 from tracer.runtime import events, misses, sharing, stored_entries, twins, upkeep
 from tracer.runtime.entries_of_code import entries_of_code
@@ -33,6 +34,7 @@ from tracer.runtime.shape_spec import Declared, ShapeSpec
 from tracer.runtime.spec_choice import SpecChoice
 from tracer.runtime.time_limit import TimeLimit
 from tracer.runtime.tracing_lock import TRACING
+from tracer.sources.base import FrameValues
 from tracer.user_marks import IdentityMap
 
 ALL_REGIONS: weakref.WeakSet[RegionState] = weakref.WeakSet()
@@ -70,7 +72,7 @@ class RegionState:
     on_not_traced: Callable[[], Any] | None = None
     guard_fail_fn: Callable[[Any], None] | None = None
     guard_export_fn: Callable[[Any], None] | None = None
-    guard_filter_fn: Callable[[Any], Any] | None = None
+    guard_filter_fn: Callable[[list[Guard], FrameValues], Iterable[bool]] | None = None  # which guards an entry keeps
     shapes: ShapeSpec | SpecChoice | None = None  # what the user declared of the sizes of the decorated function's arguments
     capacity: int | None = None  # entries of one code object; beyond it the least recently used are evicted
     compile_timeout: float | None = None  # seconds; None: config.compile_timeout

@@ -470,7 +470,4 @@ def dump(value: Any, where: ObjectPaths, function: types.FunctionType, state: Re
 
 def frame_values(function: types.FunctionType, known: Mapping[str, Any]) -> FrameValues:
     """The values that sources can read before any call. `known`: the arguments that are known already."""
-    builtins = function.__globals__.get("__builtins__", {})
-    builtins = builtins if isinstance(builtins, dict) else vars(builtins)
-    closure = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    return FrameValues(known, function.__globals__, closure, builtins)
+    return FrameValues.of(function.__code__, known, function.__globals__, function.__closure__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import CellType
+from types import CellType, CodeType
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 from tracer import _C
@@ -92,6 +92,21 @@ class FrameValues:
     globals: Mapping[str, Any] = field(default_factory=dict)
     closure: Mapping[str, CellType] = field(default_factory=dict)
     builtins: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        code: CodeType,
+        locals: Mapping[str, Any],
+        globals: Mapping[str, Any],
+        closure: tuple[CellType, ...] | None,
+        builtins: Mapping[str, Any] | None = None,
+    ) -> FrameValues:
+        """The inputs of a frame of `code`. The builtins are those of its globals unless others are given."""
+        if builtins is None:
+            found = globals.get("__builtins__", {})
+            builtins = found if isinstance(found, dict) else vars(found)
+        return cls(locals, globals, dict(zip(code.co_freevars, closure or ())), builtins)
 
 
 class StepScope(Protocol):

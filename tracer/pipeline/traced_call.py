@@ -1,0 +1,51 @@
+"""The call that was traced, as the guards of its entry see it: what they read there, and whether they hold for it."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tracer import errors
+from tracer.bytecode.slots import argument_slots
+from tracer.guards.base import Guard
+from tracer.runtime.guarded_code import GuardedCode
+from tracer.sources.base import FrameValues
+
+
+class StaleGuards(Exception):
+    """The guards of a trace do not hold for the very call that was traced."""
+
+
+@dataclass(frozen=True)
+class TracedCall:
+    """`args`: the argument slots of the function."""
+
+    function: types.FunctionType
+    args: tuple[Any, ...]
+
+    def values(self) -> FrameValues:
+        """What the sources of its guards are read from."""
+        function = self.function
+        slots = dict(zip(argument_slots(function.__code__), self.args, strict=True))
+        return FrameValues.of(function.__code__, slots, function.__globals__, function.__closure__)
+
+    def kept(self, guards: list[Guard], keeps: Callable[[list[Guard], FrameValues], Iterable[bool]] | None) -> list[Guard]:
+        """The guards that the user's filter keeps."""
+        if keeps is None:
+            return guards
+        answers = list(keeps(guards, self.values()))
+        if len(answers) != len(guards):
+            raise errors.UserError(f"guard_filter_fn was given {len(guards)} guards and answered for {len(answers)}")
+        return [guard for guard, keep in zip(guards, answers, strict=True) if keep]
+
+    def check_holds(self, guarded: GuardedCode) -> None:
+        """Raises StaleGuards if the guards do not hold for this call."""
+        function, args = self.function, self.args
+        positional = (*args, function.__closure__) if function.__code__.co_freevars else args
+        if not guarded.manager.holds(guarded.check_fn(*positional)):
+            failure = guarded.manager.explain(args, function.__closure__)
+            raise StaleGuards(
+                f"the guards of {function.__qualname__} do not hold for the call that they were made from: {failure}"
+            )
