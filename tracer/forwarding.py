@@ -20,13 +20,16 @@ def names_of_args(function: types.FunctionType, slots: Mapping[str, Any]) -> tup
     code = function.__code__
     if not (code.co_flags & _VARARGS and code.co_flags & _VARKEYWORDS):
         return ()
-    taken = code.co_argcount
+    taken = known = code.co_argcount
+    names: list[str | None] = []
     for named in functions_naming(function, slots):
         inner = named.__code__
-        if inner.co_argcount > taken:
-            names = enumerate(inner.co_varnames[taken : inner.co_argcount], taken)
-            return tuple(None if name in slots or index < inner.co_posonlyargcount else name for index, name in names)
-    return ()
+        more = inner.co_varnames[known : inner.co_argcount]
+        names += (None if name in slots or index < inner.co_posonlyargcount else name for index, name in enumerate(more, known))
+        known = taken + len(names)
+        if not inner.co_flags & _VARARGS:
+            break
+    return tuple(names)
 
 
 def functions_naming(function: types.FunctionType, slots: Mapping[str, Any]) -> Iterator[types.FunctionType]:

@@ -357,6 +357,18 @@ def test_a_keyword_is_not_taken_for_an_argument_at_its_index(function):
 # -- declared sizes --------------------------------------------------------------------------------------------------
 
 
+def renaming(function):
+    """As transformers' `deprecate_kwarg`."""
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        if "image" in kwargs:
+            kwargs["sample"] = kwargs.pop("image")
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
 class Decorated(torch.nn.Module):
     """As transformers' and diffusers' models: the forward is decorated."""
 
@@ -370,13 +382,23 @@ class Decorated(torch.nn.Module):
         return self.linear(sample) * (1 if mask is None else mask[:, None])
 
 
-def test_a_spec_names_the_arguments_of_a_decorated_forward():
+class DecoratedTwice(Decorated):
+    """The outer wrapper takes all as *args, the inner one names `self`."""
+
+    @renaming
+    @as_method
+    def forward(self, sample, mask=None, **kwargs):
+        return self.linear(sample) * (1 if mask is None else mask[:, None])
+
+
+@pytest.mark.parametrize("model_type", [Decorated, DecoratedTwice])
+def test_a_spec_names_the_arguments_of_a_decorated_forward(model_type):
     for forms in itertools.permutations([
         lambda fn, a, b: fn(a, b),
         lambda fn, a, b: fn(a, mask=b),
         lambda fn, a, b: fn(mask=b, sample=a),
     ]):  # fmt: skip
-        model = Decorated()
+        model = model_type()
         compiled = tracer.compile(model, shapes="sample: B, 4; mask: B; B in 1..64")
         example = torch.ones(3, 4), torch.ones(3)
         given = forms[0](lambda *args, **kwargs: {"example": args, "kwargs": kwargs}, *example)
