@@ -13,7 +13,7 @@ requirements="sympy z3-solver bytecode>=0.17 rich typing_extensions setuptools>=
     hypothesis expecttest"
 
 inside() {
-    HOME=/root PATH=/env/bin:/usr/bin:/bin LC_ALL=C.UTF-8 TRACER_TRY_PYTHON=1 \
+    HOME=/root PATH=/env/bin:/usr/sbin:/usr/bin:/bin LC_ALL=C.UTF-8 TRACER_TRY_PYTHON=1 \
         chroot "$root" /bin/sh -c 'cd /tree && exec "$@"' sh "$@"
 }
 
