@@ -240,6 +240,20 @@ def test_strange_positions_of_generated_code_keep_the_line(positions):
     assert types.FunctionType(code, {})() == 1
 
 
+@pytest.mark.parametrize("columns", [(3, 127), (3, 128), (130, 140), (128, 255), (3, 256), (300, 700)])
+def test_lines_after_a_long_line_are_right(columns):
+    asm = Assembler()
+    for line in (11, 12, 14):
+        asm.set_position(dis.Positions(line, line, *columns))
+        asm.load_const(line)
+        asm.pop()
+    asm.load_const(None)
+    asm.return_value()
+    code = finish(asm)
+    assert [line for *_, line in code.co_lines()][-3:] == [11, 12, 14]
+    assert {p[0] for p in code.co_positions()} == {10, 11, 12, 14}
+
+
 def test_instructions_without_a_line_stay_without():
     asm = Assembler()
     asm.set_position(dis.Positions(None, None, None, None))

@@ -5,6 +5,7 @@ depths that survive unreachable code, constants kept by identity, jumps that pic
 free variables told apart at the end. What to emit is the caller's business.
 """
 
+import contextlib
 import dis
 import inspect
 import itertools
@@ -490,11 +491,10 @@ def _variable(op: _Op, name: str, layout: _Layout) -> CellVar | FreeVar:
 
 
 def _location(positions: dis.Positions) -> InstrLocation:
-    """Positions as the library takes them; generated syntax trees may carry ends before their beginnings."""
+    """Positions as the library takes them: it miswrites columns from 128 to 255, and so the lines that follow, and refuses
+    ends before their beginnings, which generated syntax trees have. There the line alone is kept."""
     line, end_line, column, end_column = positions
-    if None in (line, end_line, column, end_column):
-        return InstrLocation(line, None, None, None)
-    try:
-        return InstrLocation(line, end_line, column, end_column)
-    except ValueError:
-        return InstrLocation(line, None, None, None)
+    if column is not None and end_column is not None and not (line == end_line and 128 <= max(column, end_column) < 256):
+        with contextlib.suppress(ValueError):
+            return InstrLocation(line, end_line, column, end_column)
+    return InstrLocation(line, None, None, None)
