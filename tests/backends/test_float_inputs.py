@@ -251,3 +251,20 @@ def test_gradients_flow_through_operations_that_take_a_float_as_a_number(backend
         compiled(*second, value).backward()
         for one, other in zip(first, second, strict=True):
             torch.testing.assert_close(other.grad, one.grad)
+
+
+def test_what_was_assumed_of_a_float_and_data_is_checked_beside_the_compiled_graph(caplog):
+    """As the step of Adam with a momentum that varies: the divisor is not 0."""
+
+    def program(x, t, a):
+        return torch.addcdiv(x, x, x, value=1 / (1 - a ** t.item())), x + 1
+
+    compiled = tracer.compile(program, backend="aot_eager", fullgraph=True)
+    x, t = torch.rand(4, 3), torch.tensor(3.0)
+    for value in (0.1, 0.2, 0.3, 0.4):
+        for expected, seen in zip(program(x, t, value), compiled(x, t, value), strict=True):
+            torch.testing.assert_close(seen, expected)
+    assert tracer.stats(compiled)["compiles"] == 2
+    assert not [record for record in caplog.records if record.name.startswith("tracer")]  # the graph itself gave each result
+    with pytest.raises(ZeroDivisionError):
+        compiled(x, t, 1.0)

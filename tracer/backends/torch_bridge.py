@@ -160,7 +160,7 @@ def _compile_bridged(
     write_results_of_functional_operators(graph)
     compiler = outlined(compiler, graph, repeated, unrolls)
     compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
-    return corrected(with_views(kept(computed(checked(compiled)))))
+    return corrected(with_views(kept(checked(computed(compiled)))))
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:
