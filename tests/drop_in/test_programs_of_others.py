@@ -59,7 +59,7 @@ def test_generate_compiles_the_forward_of_each_architecture_whole(name):
         assert frames() > before or length == 8
 
 
-@pytest.mark.parametrize("name", ["gpt2", "qwen2", "t5"])
+@pytest.mark.parametrize("name", ["llama", "qwen2", "t5"])  # GPT2's loss warns: torch.compile refuses it whole, too
 def test_a_compiled_architecture_trains_as_it_does_uncompiled(name):
     """As transformers' own test of it: the gradients of a loss."""
     found = []

@@ -20,10 +20,10 @@ from benchmarks.serve_demo import EXAMPLES, Load, Server, eager_logits
 pytest.importorskip("transformers")
 
 
-def needs(package):
+def needs(package, extra="serve"):
     """Skips, with what to do about it."""
     if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed: pip install 'shapetracer[serve]'")
+        pytest.skip(f"{package} is not installed: pip install 'shapetracer[{extra}]'")
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +145,7 @@ def test_tracing_beside_requests_costs_them_what_a_busy_thread_does():
 
 @pytest.mark.full
 def test_the_time_to_a_certificate_is_told_beside_that_of_torch_compile():
+    needs("diffusers", "zoo")
     done = run_program("certificates", "--layers", "1", "--requests", "12")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("certified in") == 5  # two of texts, three of pictures

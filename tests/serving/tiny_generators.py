@@ -32,7 +32,7 @@ CONFIGS = {  # class of the model, of its configuration, what is not as in other
     "t5": (
         "T5ForConditionalGeneration",
         "T5Config",
-        dict(vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_heads=4, num_decoder_layers=2),
+        dict(vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_heads=4, num_decoder_layers=2, decoder_start_token_id=0),
     ),
     "bart": ("BartForConditionalGeneration", "BartConfig", dict(OF_BART, max_position_embeddings=64)),
     "whisper": (
