@@ -229,7 +229,7 @@ class _Writer:
         """The template on variables alone: what is written to or kept should be seen again."""
         template = template.replace("{m2}", self.rng.choice(self.names["m"]))
         first = self.rng.choice(self.names["m"])
-        assigned = template.startswith("{m} ")  # to what is no variable, nothing can be assigned
+        assigned = template.startswith(("{m} ", "{m}, "))  # to what is no variable, nothing can be assigned
         return self.filled(template.replace("{m}", first, 1) if assigned or self.rng.random() < 0.8 else template)
 
     def block(self, header: str, most: int = 2) -> None:

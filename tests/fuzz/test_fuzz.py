@@ -132,6 +132,12 @@ def test_programs_of_tensors_compile_and_are_those_of_their_seed() -> None:
         assert program == tensor_programs.generate(seed)
 
 
+@pytest.mark.parametrize("template", [text for text in tensor_programs._STATEMENTS if " = " in text or " += " in text])
+def test_what_a_program_assigns_to_can_be_assigned_to(template: str) -> None:
+    for seed in range(50):
+        compile(tensor_programs._Writer(seed).named(template), "generated", "exec")
+
+
 def test_programs_of_tensors_do_under_a_compiler_what_they_do_in_eager() -> None:
     assert not differences("aot_eager", range(4))
 
