@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _WRITTEN = as_written(inspect.signature)
 _ANNOTATIONS = as_written(annotations_as_written)
+_VALUE = getattr(getattr(inspect, "Format", None), "VALUE", None)  # of annotations; Python 3.14 has forms
 
 
 @models(inspect.signature)
@@ -82,6 +83,9 @@ if _from_text is not None:
 
 @models(inspect.get_annotations)
 def _get_annotations(tx: Tracer, obj: VariableTracker, /, **how: VariableTracker) -> VariableTracker:
+    form = how.pop("format", None)
+    if form is not None and form.identity() is not _VALUE:
+        unsupported("call-arguments", error="inspect.get_annotations in another form than their values")
     if any(not value.is_constant() or value.constant() for value in how.values()):
         unsupported("call-arguments", error="inspect.get_annotations that is to evaluate them, or in namespaces")
     return tx.inline(_ANNOTATIONS, [obj], {})
