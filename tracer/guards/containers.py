@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
@@ -249,7 +249,8 @@ class NotInGlobals(Guard):
 
 @guard_kind
 class SetMatch(Guard):
-    """A set or frozenset (exactly) with these members, which are plain constants, whatever the order."""
+    """A set or frozenset (exactly) with these members, whatever the order. Members that are no plain constants are compared by
+    identity."""
 
     source: Source
     members: frozenset[Any]
@@ -257,15 +258,13 @@ class SetMatch(Guard):
     rank: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "members", frozenset(self.members))
-        if not is_guardable_constant(self.members):
-            raise TypeError(f"SET_MATCH on {self.source.name}: not all members are plain constants")
+        object.__setattr__(self, "members", frozenset(m if _is_held(m) else ObjectRef(m) for m in self.members))
 
     def check(self, code: CheckScope) -> str | None:
         return f"___set_match({code.read(self.source)}, {code.const(self.members, 'members')})"
 
     def lines(self) -> list[str]:
-        return [f"{self.source.name} == {{{', '.join(sorted(map(shown, self.members)))}}}"]
+        return [f"{self.source.name} == {{{', '.join(sorted(map(_key_text, self.members)))}}}"]
 
     def explain(self, *seen: Any) -> Mismatch:
         now = shown(seen[0])
@@ -273,8 +272,20 @@ class SetMatch(Guard):
             now = f"{{{', '.join(sorted(map(shown, seen[0])))}}}"
         return Mismatch(self.lines()[0], self.lines()[0].partition(" == ")[2], now)
 
+    def references(self) -> Iterator[ObjectRef]:
+        return (member for member in self.members if type(member) is ObjectRef)
+
     def _fields(self) -> tuple[Any, ...]:
-        return self.source, constant_key(self.members)
+        return self.source, *_members_apart(self.members)
+
+
+def _members_apart(members: Iterable[Any]) -> tuple[frozenset[Any], frozenset[int]]:
+    """What tells plain constants in a set from others of their value, and the ids of other members."""
+    plain: list[Any] = []
+    others: list[Any] = []
+    for member in members:
+        (plain if is_guardable_constant(member) else others).append(member)
+    return frozenset(map(constant_key, plain)), frozenset(m.id if type(m) is ObjectRef else id(m) for m in others)
 
 
 @guard_kind
@@ -302,4 +313,4 @@ class SetOrderMatch(Guard):
 def set_match(seen: Any, members: frozenset[Any]) -> bool:
     if type(seen) not in (set, frozenset) or len(seen) != len(members):
         return False
-    return all(map(is_guardable_constant, seen)) and same_constant(frozenset(seen), members)
+    return _members_apart(seen) == _members_apart(members)

@@ -135,21 +135,17 @@ def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, valu
 def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     if len(value) > _MOST_KEYS:
         return opaque(builder, value, source)
-    if not all(map(is_guardable_constant, value)):
-        return _set_of_callables(builder, tx, value, source)
-    builder.guard(TypeMatch(source, type(value)))
-    builder.guard(SetMatch(source, frozenset(value)))
-    make = SetVariable if type(value) is set else FrozenSetVariable
-    return builder.remember(value, make({item: tx.literal(item) for item in value}, source))
-
-
-def _set_of_callables(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    """A frozenset of functions and classes. Neither can change, so a guard on the identity of the set is enough."""
-    if type(value) is not frozenset or not all(is_constant_value(item) or _hashed_by_identity(item) for item in value):
+    plain = all(map(is_guardable_constant, value))
+    if not plain and not all(is_constant_value(item) or _hashed_by_identity(item) for item in value):
         return opaque(builder, value, source)
-    builder.guard(IdMatch(source, value))
+    make = SetVariable if type(value) is set else FrozenSetVariable
+    if not plain and type(value) is frozenset:  # its functions and classes cannot change either
+        builder.guard(IdMatch(source, value))
+    else:
+        builder.guard(TypeMatch(source, type(value)))
+        builder.guard(SetMatch(source, frozenset(value)))
     entries = {item: tx.literal(item) if is_constant_value(item) else _lasting(item) for item in value}
-    return builder.remember(value, FrozenSetVariable(entries, source))
+    return builder.remember(value, make(entries, source))
 
 
 def _hashed_by_identity(value: Any) -> bool:
