@@ -86,3 +86,10 @@ def test_annotations_of_what_has_none_are_an_error():
             return x + 1, str(error)
 
     captured(fn, X)
+
+
+def test_annotations_that_a_class_evaluates_are_given():
+    names = {}
+    exec(compile("class Own:\n    size: int\n", "<own>", "exec", dont_inherit=True), names)  # not as texts, as in this file
+    own = names["Own"]
+    check(lambda x: (x + 1, inspect.get_annotations(own)), X)

@@ -28,6 +28,8 @@ def annotations_as_written(obj: Any) -> dict[str, Any]:
     found = None
     if isinstance(obj, type):
         found = obj.__dict__.get("__annotations__")
+        if found is None and obj.__dict__.get("__annotate_func__") is not None:
+            found = obj.__annotations__  # made when they are read (PEP 649, Python 3.14)
         if isinstance(found, types.GetSetDescriptorType):
             found = None
     elif isinstance(obj, types.ModuleType) or callable(obj):
