@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import pytest
 import torch
 from torch import nn
@@ -191,6 +194,16 @@ def test_equalities_and_disjunctions_are_carried_over():
     assert bridge.shape_env.guards and bool(numbers[2] == numbers[0])
     assert len(bridge.shape_env.guards) == bridge._known_guards
     assert bridge.inputs()[4].shape == numbers[4].shape
+
+
+def test_a_disjunction_of_many_conjunctions_is_kept_from_torch_which_would_multiply_it_out():
+    gm, fakes, world, run = captured_dynamic(lambda x, y: (x + y,), torch.ones(6, 7), torch.ones(6, 7), duck_shape=False)
+    pairs = [(fakes[0] == n) & (fakes[1] == n + 1) for n in range(2, 26)]  # 2**24 clauses
+    assert functools.reduce(operator.or_, pairs) and (fakes[0] > 4) & (fakes[2] < 9)
+    bridge = Bridge(fakes)
+    numbers = bridge.inputs()
+    assert bool(numbers[0] > 4) and bool(numbers[2] < 9)
+    assert len(bridge.shape_env.guards) == bridge._known_guards
 
 
 def test_bounds_of_a_symbol_are_known_to_the_compiler():

@@ -43,7 +43,7 @@ from tracer.graph.fakes.fake_tensors import mark_as_parameter
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.operations.gradients import keep_for_gradients
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.symbols.torch_sympy import to_torch_sympy
+from tracer.graph.symbols.torch_sympy import clauses, to_torch_sympy
 from tracer.locations import levels_to_the_user
 from tracer.operators.compiler_layouts import with_layouts
 from tracer.operators.proxies import SYM_TYPES
@@ -348,7 +348,8 @@ class Bridge:
         for guard in env.guards:
             expr = to_torch_sympy(guard.sympy, self.torch_symbols)
             if isinstance(expr, sympy.Basic) and expr.free_symbols <= set(self.torch_symbols.values()):
-                self.shape_env.evaluate_expr(expr)
+                for clause in clauses(expr):
+                    self.shape_env.evaluate_expr(clause)
 
     def _torch_value(self, value: Any) -> Any:
         if isinstance(value, SYM_TYPES):

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy
+from sympy.logic.boolalg import BooleanFunction
 from torch.utils._sympy import functions as t
 from torch.utils._sympy.numbers import int_oo
 
@@ -52,6 +53,16 @@ def to_torch_sympy(expr: Any, symbols: Mapping[Any, Any] | None = None) -> Any:
         natural = expr.args[0].is_integer and expr.args[1].is_integer
         return (t.PowByNatural if natural else t.FloatPow)(*args)
     return _TO_TORCH.get(type(expr), expr.func)(*args)
+
+
+def clauses(fact: sympy.Basic) -> Iterator[sympy.Basic]:
+    """The parts of a fact that can be told to PyTorch one by one. It brings each into conjunctive normal form, whose size is exponential
+    in that of a disjunction of conjunctions; such a part is left out."""
+    if isinstance(fact, sympy.And):
+        for part in fact.args:
+            yield from clauses(part)
+    elif not any(isinstance(part, BooleanFunction) for part in fact.args):
+        yield fact
 
 
 def _infinity(sign: int) -> conversion.Builder:
