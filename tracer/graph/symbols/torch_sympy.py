@@ -56,8 +56,8 @@ def to_torch_sympy(expr: Any, symbols: Mapping[Any, Any] | None = None) -> Any:
 
 
 def clauses(fact: sympy.Basic) -> Iterator[sympy.Basic]:
-    """The parts of a fact that can be told to PyTorch one by one. It brings each into conjunctive normal form, whose size is exponential
-    in that of a disjunction of conjunctions; such a part is left out."""
+    """The parts of a fact that can be told to PyTorch one by one. It brings each into conjunctive normal form, which of a
+    disjunction of conjunctions is exponentially large; such a part is left out."""
     if isinstance(fact, sympy.And):
         for part in fact.args:
             yield from clauses(part)
