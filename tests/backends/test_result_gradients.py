@@ -159,14 +159,32 @@ def test_results_are_tensors_of_inference_mode_where_the_program_makes_them_ther
                 assert turned[1, 0] == 7 and results[3] is y
 
 
-def test_a_graph_that_goes_on_with_a_view_of_what_inference_mode_made_runs_as_it_is():
-    def program(x):
-        with torch.inference_mode(False):
-            y = torch.ones(2, 2)
-        return x * y[0]
+def views_of_what_it_left_inference_mode_for(x):
+    with torch.inference_mode(False):
+        y = x.clone()
+        z = y.t()
+        z.add_(1)
+        with torch.inference_mode():
+            w = z[0]
+    return x * w, w, y, z.view_as(z)
 
-    with torch.inference_mode(), pytest.warns(UserWarning, match="runs as it is, without the backend, .*version_counter"):
-        assert torch.equal(tracer.optimize("aot_eager")(program)(torch.ones(2)), torch.ones(2))
+
+def view_of_what_it_made_in_inference_mode(x):
+    with torch.inference_mode():
+        y = x * 2
+        z = y[0]
+    return z.view(-1), x + 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("program", [views_of_what_it_left_inference_mode_for, view_of_what_it_made_in_inference_mode])
+def test_a_graph_goes_on_with_a_view_across_the_ends_of_inference_mode(program, inside):
+    x = torch.arange(4.0).reshape(2, 2)
+    with torch.inference_mode(inside):
+        got, expected = (run(x) for run in (tracer.optimize("aot_eager")(program), program))
+    for one, other in zip(got, expected, strict=True):
+        assert torch.equal(one, other) and one.is_inference() is other.is_inference() and one.stride() == other.stride()
 
 
 @pytest.mark.filterwarnings("ignore:A graph of")

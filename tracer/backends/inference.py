@@ -12,20 +12,13 @@ from torch import fx
 from torch.autograd import grad_mode
 
 
-def is_about_inference(error: Exception) -> bool:
-    """Whether a compiler failed because it set the version counter of an inference tensor, which has none."""
-    return isinstance(error, RuntimeError) and "Cannot set version_counter for inference tensor" in str(error)
-
-
 def enters_inference_mode(graph: fx.Graph) -> bool:
     return any(node.target is grad_mode._enter_inference_mode for node in graph.nodes)
 
 
 def replace_inference_mode(graph: fx.Graph) -> None:
-    """Rewrites a graph that is called outside of inference mode: it switches gradients off where it entered inference mode."""
-    if torch.is_inference_mode_enabled():
-        return
-    enabled, inference, before = torch.is_grad_enabled(), False, {}
+    """Rewrites a graph: it switches gradients off where it entered inference mode, and on where it left it."""
+    enabled, inference, before = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), {}
     for node in list(graph.nodes):
         if node.target is torch._C._set_grad_enabled:
             (enabled,) = node.args

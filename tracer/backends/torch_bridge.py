@@ -32,7 +32,6 @@ from shapes.symbols import Kind, Symbol
 from tracer import config, logs
 from tracer.backends.float_decisions import FloatDecisions
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_data, floats_as_tensors
-from tracer.backends.inference import is_about_inference
 from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
 from tracer.backends.outlining import NotInPieces, Unrolls, outlined
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
@@ -51,7 +50,7 @@ from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
 _REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
-_RUN_AS_WRITTEN = (is_about_views, is_about_inference, is_error_of_program, lambda error: isinstance(error, _REFUSALS))
+_RUN_AS_WRITTEN = (is_about_views, is_error_of_program, lambda error: isinstance(error, _REFUSALS))
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -124,12 +123,15 @@ def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.
 
 
 def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
-    """Calls `use` with the graph and its inputs converted to torch's mode; records the decisions that it makes on sizes."""
-    bridge = Bridge(example_inputs)
-    inputs = bridge.inputs()
-    bridge.convert_nodes(gm.graph, inputs)
-    with tracing(TracingContext(bridge.mode)) as context:
-        result = use(gm, inputs)
+    """Calls `use` with the graph and its inputs converted to torch's mode; records the decisions that it makes on sizes.
+    Inference mode is off: in it, AOTAutograd takes a view of a parameter for a tensor that requires no gradient."""
+    enabled = torch.is_grad_enabled()
+    with torch.inference_mode(False), torch.set_grad_enabled(enabled):
+        bridge = Bridge(example_inputs)
+        inputs = bridge.inputs()
+        bridge.convert_nodes(gm.graph, inputs)
+        with tracing(TracingContext(bridge.mode)) as context:
+            result = use(gm, inputs)
     if getattr(context.fw_metadata, "bw_donated_idxs", []) is None:  # torch takes None for some, and refuses `retain_graph=True`
         context.fw_metadata.bw_donated_idxs = []
     bridge.record_decisions()
