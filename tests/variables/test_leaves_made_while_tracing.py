@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import tracer
 from tests.support import breaks, captured, check
@@ -235,3 +236,41 @@ def test_a_leaf_that_is_alive_behind_a_break():
         return y
 
     assert check(program, X).break_ids[0] == "explicit-graph-break"
+
+
+VIEWS = {
+    "rows": lambda p, x: (p[:2], x @ p.T),
+    "a chain": lambda p, x: p.unsqueeze(0).unsqueeze(1).expand(1, 3, -1, -1),
+    "beside its base": lambda p, x: (p, p.T, p.reshape(-1)),
+}
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", lambda gm, inputs: gm.forward], ids=["aot_eager", "custom"])
+@pytest.mark.parametrize("without_gradients", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("fn", VIEWS.values(), ids=VIEWS)
+def test_a_view_of_a_parameter_that_is_made_without_gradients_is_returned(fn, without_gradients, backend):
+    parameter = nn.Parameter(torch.randn(4, 3))
+    compiled = tracer.optimize(backend, fullgraph=True)(fn)
+    with without_gradients():
+        results = [pytree.tree_leaves(each(parameter, X)) for each in (compiled, fn)]
+    for got, expected in zip(*results, strict=True):
+        assert torch.equal(got, expected)
+        assert (got.requires_grad, got.is_leaf, got._is_view()) == (expected.requires_grad, expected.is_leaf, expected._is_view())
+        assert (got is parameter) == (expected is parameter) and (got._base is parameter) == (expected._base is parameter)
+        assert got.data_ptr() == expected.data_ptr() or not expected.requires_grad
+    errors = (
+        [str(pytest.raises(RuntimeError, each[-1].mul_, 2).value) for each in results] if expected.requires_grad else ["", ""]
+    )
+    assert errors[0] == errors[1]
+
+
+def test_a_view_that_only_a_part_of_the_program_makes_without_gradients_breaks_the_graph_for_a_compiler():
+    def fn(p, x):
+        with torch.no_grad():
+            view = p[:2]
+        return view, p * x
+
+    arguments = nn.Parameter(torch.randn(4, 3)), X
+    assert tracer.optimize("eager", fullgraph=True)(fn)(*arguments)[0].is_leaf
+    with pytest.raises(tracer.exc.Unsupported, match="a leaf that requires a gradient"):
+        tracer.optimize("aot_eager", fullgraph=True)(fn)(*arguments)

@@ -18,12 +18,12 @@ from torch.fx.node import map_arg
 
 from tracer import config
 from tracer.graph.attempt import AttemptOptions
-from tracer.graph.fakes.exchanged_data import exchanged_at
-from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_leaf, symbols_in
+from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, symbols_in
 from tracer.graph.fakes.function_views import FunctionViews
 from tracer.graph.fakes.input_memory import InputMemory
 from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
 from tracer.graph.journal import Journal, NoJournal
+from tracer.graph.own_leaves import OwnLeaves, is_own_leaf
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
@@ -106,7 +106,7 @@ class OutputGraph:
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
         self._symbol_nodes: dict[Any, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None
-        self.own_leaves: list[tuple[torch.Tensor, int | None]] = []  # leaves made by the graph, with the step that made each
+        self.own_leaves = OwnLeaves()
         self.function_views = FunctionViews()
         self._written: frozenset[int] = frozenset()  # storages that the nodes recorded so far write to
         self._kept: set[Source] = set()  # inputs that the graph writes to without naming them
@@ -246,7 +246,7 @@ class OutputGraph:
         node = self.create_node(op, target, args, kwargs, example)
         result = self.wrap(node, example)
         self.runtime_asserts.place_new()
-        if self.options.holds_leaves and isinstance(example, torch.Tensor) and example.requires_grad and is_leaf(example):
+        if self.options.holds_leaves and is_own_leaf(example):
             self.recorder.hold_leaf(result)
         return result
 
@@ -324,8 +324,8 @@ class OutputGraph:
         node = self.graph.create_node(op, target, args, kwargs)
         self.journal.made(node)
         node.meta[EXAMPLE] = example
-        if isinstance(example, torch.Tensor) and example.requires_grad and is_leaf(example):
-            self.own_leaves.append((example, recorder.break_step()))
+        if is_own_leaf(example):
+            self.own_leaves.note(example, recorder.break_step())
         node.meta["location"] = recorder.location()
         modules = recorder.module_stack()
         if modules:
@@ -442,18 +442,8 @@ class OutputGraph:
         ]
 
     def step_of_exposed_leaf(self, results: list[fx.Node], inputs: list[GraphInput]) -> int | None:
-        """The step that made a leaf that the results expose; None if there is none. Either a view of the leaf is returned, which
-        must be a view of the real leaf, or the backend differentiates the graph with respect to its inputs only and would lose
-        the leaf's gradient: the leaf is returned itself, or no input requires a gradient."""
-        examples = [node.meta[EXAMPLE] for node in results if isinstance(node.meta[EXAMPLE], torch.Tensor)]
-        differentiable = [example for example in examples if example.requires_grad]
-        shown = next((step for step in map(exchanged_at, differentiable) if step is not None), None)
-        if shown is not None or not differentiable or self.runs_as_written:
-            return shown
-        alone = not any(isinstance(item.fake, torch.Tensor) and item.fake.requires_grad for item in inputs)
-        ids = set(map(id, differentiable))
-        steps = [step for leaf, step in self.own_leaves if alone or id(leaf) in ids]
-        return next(iter(steps), None)
+        """The step that made a leaf which a backend would not return as the program does; None if there is none."""
+        return self.own_leaves.step_of_exposed(self.graph, [node.meta[EXAMPLE] for node in results], inputs, self.runs_as_written)
 
     @property
     def draws_random_numbers(self) -> bool:

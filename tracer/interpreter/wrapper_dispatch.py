@@ -115,7 +115,7 @@ def looked_at(tx: Tracer, name: str, wrappers: Sequence[WrapperFake] = ()) -> It
     _keep_parts(trace, part, name)
     _refuse_new_symbols(part, name)
     part.drop()
-    del output.own_leaves[leaves:]
+    output.own_leaves.forget(leaves)
 
 
 def _refuse_surroundings(trace: Trace, name: str, wrappers: Sequence[WrapperFake]) -> None:
