@@ -293,6 +293,11 @@ def mark_as_parameter(fake: torch.Tensor) -> None:
     fake._is_param = True
 
 
+def is_plain_fake(value: Any) -> bool:
+    """Whether a value is a strided fake tensor whose data is not known."""
+    return type(value) is FakeTensor and value.constant is None and value.layout is torch.strided
+
+
 def is_leaf(fake: torch.Tensor) -> bool | None:
     """`fake.is_leaf`; None if autograd raises instead: for a view made under no_grad whose base was written to since."""
     try:
