@@ -22,7 +22,7 @@ from tracer.guards.base import CheckScope, Guard
 from tracer.guards.helpers import HELPERS
 from tracer.guards.on_demand import OnDemand, Printed
 from tracer.guards.order import Stage
-from tracer.guards.reading import argument_slots, readable
+from tracer.guards.reading import Readable, argument_slots
 from tracer.guards.references import lasts
 from tracer.guards.steady import CONSTANTS, Group, Grouping
 from tracer.guards.tensors import TensorMatch
@@ -58,7 +58,7 @@ def fetchable(guards: Iterable[Guard], inputs: Iterable[Source], code: CodeType,
     grouping = Grouping(code, steady_slots(code), globals, functools.partial(builtins_of, globals))
     leaves = grouping.leaves(parts)
     tensors = {guard.source for guard in parts if isinstance(guard, TensorMatch)}
-    wanted = list(inputs)
+    wanted, readable = list(inputs), Readable()
     far = [s for s in wanted if s in leaves or (s in tensors and s.base is not None and readable(s))]
     near = [s for s in wanted if s in tensors and type(s) is LocalSource]
     return tuple(wanted if far and len(far) + len(near) == len(wanted) else far)
