@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
 from tracer import config
+from tracer.compat_torch.fx_nodes import another_node
 from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fakes.exchanged_data import exchanged_at
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_leaf, symbols_in
@@ -324,7 +325,7 @@ class OutputGraph:
         if not pure:
             self._refuse_to_fail()
             self.operations += 1
-        made = self.graph.create_node(node.op, node.target, args, kwargs, name=node.name)
+        made = another_node(self.graph, node, args, kwargs)
         made.meta.update(node.meta)
         made.meta[EXAMPLE] = example
         if modules:

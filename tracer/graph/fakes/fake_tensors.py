@@ -241,9 +241,15 @@ class FakeWorld:
             self._rules = before
 
 
-@contextlib.contextmanager
-def _plain_autograd() -> Iterator[None]:
+def _plain_autograd() -> contextlib.AbstractContextManager[None]:
     """Within, new tensors are normal ones without a history, whatever modes of autograd the program is in."""
+    if torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+        return _without_history()
+    return contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _without_history() -> Iterator[None]:
     with torch.inference_mode(False), torch.no_grad():
         yield
 
