@@ -160,14 +160,14 @@ class CheckFunctionManager:
         left = [guard for guard in self.guards if id(guard) not in placed]
         taken = {id(guard) for guard in left if builder.take(guard, *unchanged)}
         rest = None
-        if len(taken) < len(left):  # those may be found by names, which have to be looked up now
-            whole.printed_now()
+        if len(taken) < len(left):
             rest_code = CheckCode(self.code, self.globals, self._builtins)
             known = placed | taken
             rest_code.assume(guard for guard in self.guards if id(guard) in known)
             for stage in self._stages:
                 _exhaust(rest_code.add(stage.without(known)))
             rest = define((rest_code.text(), rest_code.namespace), "check_fn", filename)
+            code.look_in(rest_code.found)  # what C has taken is not found by name
         return builder.build(self.fetched or None, rest, whole)
 
     @property

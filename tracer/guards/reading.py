@@ -83,7 +83,7 @@ class Steps(StepScope):
 
 
 class Readable(dict[Source, bool]):
-    """Answers whether steps from the arguments of a call lead to a source, and remembers what it was asked. They do not to what is
+    """Answers whether steps from the arguments of a call lead to a source, and remembers the answers. They do not lead to what is
     found by a name, which may be another object now than in the trace."""
 
     def __call__(self, source: Source) -> bool:
