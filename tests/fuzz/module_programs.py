@@ -197,6 +197,10 @@ def generate(seed: int) -> Program:
     name = w.rng.choice(("'b'", "f'b{i}'"))
     training = w.rng.choice(("", ".eval()"))
     sizes, gradients = w.rng.choice(((3, 4, 3), (2, 2, 5), (3, 3, 3))), w.rng.random() < 0.4
+    dynamic = w.rng.choice((None, True, False))
+    frozen, within = w.rng.choice((("", ""), (".requires_grad_(False)", ""), ("", "with torch.no_grad(): ")))
+    if gradients:
+        frozen = within = ""
     source = f"""{PRELUDE}\
 class Block(BlockBase):
     def forward(self, x, first, **given):
@@ -218,14 +222,14 @@ class Model(nn.Module):
         {model}
 
 
-MODEL = Model(){training}
+MODEL = Model(){training}{frozen}
 
 
 def main(x):
-    return MODEL(x)
+    {within}return MODEL(x)
 
 
 def arguments(call):
     return (torch.randn({list(sizes)}[call], 4),), {{}}
 """
-    return Program(seed, source, w.used, len(sizes), w.rng.choice((None, True, False)), gradients, PRELUDE)
+    return Program(seed, source, w.used, len(sizes), dynamic, gradients, PRELUDE)

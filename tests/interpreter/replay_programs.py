@@ -181,6 +181,59 @@ class Changing(Stack):
         return x
 
 
+class Memory:
+    def __init__(self):
+        self.last, self.calls = None, 0
+
+
+class Remembering(Block):
+    """Keeps its result in a memory that it is given, and computes the rest from tensors alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.rest = Block()
+
+    def forward(self, x, memory):
+        memory.last = x if memory.last is None else memory.last + x
+        memory.calls += 1
+        return self.rest(memory.last)
+
+
+class WithMemories(Stack):
+    def __init__(self, *blocks):
+        super().__init__(*blocks)
+        self.memories = [Memory() for _ in blocks]
+
+    def forward(self, x):
+        for block, memory in zip(self.blocks, self.memories):
+            x = block(x, memory)
+        return x, [memory.last for memory in self.memories]
+
+
+class ReadingMemory(Block):
+    def __init__(self, memory):
+        super().__init__()
+        self.memory = [memory]
+
+    def forward(self, x):
+        return self.linear(x) * self.memory[0].calls
+
+
+class WithOneMemory(Stack):
+    """Changes between its blocks what the first of them has read."""
+
+    def __init__(self):
+        memory = Memory()
+        super().__init__(*(ReadingMemory(memory) for _ in range(4)))
+        self.memory, self.memory.calls = memory, 1
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+            self.memory.calls += 1
+        return x
+
+
 class Switching(Stack):
     def forward(self, x):
         for index, block in enumerate(self.blocks):
@@ -425,6 +478,8 @@ PROGRAMS = {
     "grad mode": lambda: Switching(*(Block() for _ in range(5))),
     "autocast": lambda: Casting(*(Block() for _ in range(5))),
     "gradients cut": lambda: Detaching(*(Block() for _ in range(5))),
+    "memories": lambda: WithMemories(*(Remembering() for _ in range(4))),
+    "a memory of all": WithOneMemory,
     "nested": lambda: Stack(*(Stack(Block(), Block()) for _ in range(3))),
     "other depths": lambda: Stack(Stack(Block()), Stack(Block(), Block()), Stack(Block()), Stack(Block(), Block())),
 }  # fmt: skip

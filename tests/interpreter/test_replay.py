@@ -15,6 +15,12 @@ from tests.interpreter.replay_programs import PROGRAMS, Block, Counting, Stack, 
 from tracer import config
 
 
+@pytest.fixture(autouse=True, params=[True, False], ids=["grad", "no_grad"])
+def gradients(request):
+    with torch.set_grad_enabled(request.param):
+        yield request.param
+
+
 def seeded(make):
     torch.manual_seed(0)
     return make()
@@ -223,3 +229,13 @@ def test_an_entry_notices_a_change_of_a_block_that_was_replayed(differ):
 def test_programs_are_traced_as_without_replay(replayed, program, dynamic):
     same_without(PROGRAMS[program], (X,), (X[:2],), dynamic=dynamic)
     replayed()
+
+
+def test_a_block_is_replayed_beside_changes_of_what_it_cannot_have_read(replayed):
+    same_without(PROGRAMS["memories"], (X,), (X,))
+    assert sum("['rest'] (" in line for line in replayed()) >= 4  # of two entries
+
+
+def test_a_block_that_has_read_what_changes_is_traced_again(replayed):
+    same_without(PROGRAMS["a memory of all"], (X,), (X[:2],))
+    assert not layers_replayed(replayed())

@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from torch import fx
 
     from tracer.graph.output_graph import OutputGraph
     from tracer.guards.base import Guard
+    from tracer.operators.results import NewTensor
     from tracer.protocol.variable import VariableTracker
 
 
@@ -50,6 +51,21 @@ class Met:
     by_builder: bool
 
 
+class Reached(NamedTuple):
+    """The result of a copied operation that the program can reach, and how to make another fake like its own."""
+
+    variable: VariableTracker
+    like: NewTensor
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Copied:
+    """Operations that were recorded as copies of earlier ones, in order."""
+
+    nodes: list[fx.Node]
+    reached: dict[fx.Node, Reached]
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Unrepeatable:
     """Something that is not done once more from the journal, in words."""
@@ -57,7 +73,7 @@ class Unrepeatable:
     what: str
 
 
-Event = Recorded | Met | Unrepeatable
+Event = Recorded | Copied | Met | Unrepeatable
 
 
 class Journal:
@@ -67,6 +83,7 @@ class Journal:
         self.events: list[Event] = []
         self.guards: list[Guard] = []  # each once, when it was new
         self.first_guard: dict[VariableTracker, int] = {}  # how many guards there were when an object was met
+        self._met_at: dict[VariableTracker, int] = {}  # how many events
         self._open: Recorded | None = None
 
     def recording(self, method: str, *arguments: Any) -> contextlib.AbstractContextManager[Any]:
@@ -92,10 +109,19 @@ class Journal:
         else:
             self._open.nodes.append(node)
 
+    def copied(self, nodes: list[fx.Node], reached: dict[fx.Node, Reached]) -> None:
+        """Nodes were added that are copies of earlier ones."""
+        self.events.append(Copied(nodes, reached))
+
     def met(self, value: Any, variable: VariableTracker, by_builder: bool) -> None:
         """`variable` represents an object from now on."""
         self.events.append(Met(value, variable, by_builder))
         self.first_guard[variable] = len(self.guards)
+        self._met_at[variable] = len(self.events)
+
+    def is_met_after(self, variable: VariableTracker, events: int) -> bool:
+        """Whether an object of the program was met for the first time when there were more events than these."""
+        return self._met_at.get(variable, 0) > events
 
     def guarded(self, guard: Guard) -> None:
         """The trace relies on a guard that was not there before."""
@@ -110,6 +136,7 @@ class Journal:
         self.events.clear()
         self.guards.clear()
         self.first_guard.clear()
+        self._met_at.clear()
         self._open = None
 
 
@@ -120,6 +147,9 @@ class NoJournal(Journal):
         return _FORGOTTEN
 
     def made(self, node: fx.Node) -> None:
+        pass
+
+    def copied(self, nodes: list[fx.Node], reached: dict[fx.Node, Reached]) -> None:
         pass
 
     def met(self, value: Any, variable: VariableTracker, by_builder: bool) -> None:

@@ -8,7 +8,7 @@ import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import fx
@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
 from tracer import config
+from tracer.compat_torch.fx_nodes import another_node
 from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, symbols_in
 from tracer.graph.fakes.function_views import FunctionViews
@@ -34,8 +35,8 @@ from tracer.protocol.variable import ObservedException, VariableTracker
 
 if TYPE_CHECKING:
     from shapes.domain import Domain
+    from tracer.graph.recorder import Recorder
     from tracer.guards.base import Guard
-    from tracer.locations import UserLocation
     from tracer.sources.base import Source
 
 EXAMPLE = "example_value"
@@ -61,31 +62,6 @@ class Refusal(NamedTuple):
 
     id: str
     value: str
-
-
-class Recorder(Protocol):
-    """What the graph needs from the trace that records it."""
-
-    def location(self) -> UserLocation | None:
-        """The current line of the traced program."""
-
-    def module_stack(self) -> dict[str, tuple[str, type]]:
-        """The modules whose code is running, outermost first: name -> (path, class)."""
-
-    def break_step(self) -> int | None:
-        """The step at which to break the graph if the current instruction cannot be traced."""
-
-    def check_time(self) -> None:
-        """Raises when the trace has taken too long."""
-
-    def wrap_result(self, node: fx.Node, example: Any) -> VariableTracker:
-        """The tracked form of what a node gives."""
-
-    def hold_leaf(self, leaf: VariableTracker) -> None:
-        """Has the output code make a leaf whose gradient would be lost if the graph made it."""
-
-    def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
-        """The result of the program's `__torch_dispatch__` that torch's dispatcher would call for `func`. It is traced."""
 
 
 class OutputGraph:
@@ -339,6 +315,24 @@ class OutputGraph:
         if self.memory is not None:
             self.memory.note(target, self.world.fake_mode.written_storages)
         return node
+
+    def copy_node(
+        self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], example: Any, modules: dict[str, tuple[str, type]]
+    ) -> fx.Node:
+        """Records the operation of a node with other arguments, whose metadata are those of the first; so is the result's."""
+        pure = "pure" in node.meta
+        must_run = not pure and self._does_more_than_compute(node.target)
+        if not pure:
+            self._refuse_to_fail()
+            self.operations += 1
+        made = another_node(self.graph, node, args, kwargs)
+        made.meta.update(node.meta)
+        made.meta[EXAMPLE] = example
+        if modules:
+            made.meta["nn_module_stack"] = modules
+        if must_run:
+            made.meta[MUST_RUN] = True
+        return made
 
     def _refuse_to_compile(self, target: Any, arguments: Any) -> None:
         """Breaks the graph for wrappers if the backend compiles: it would see plain tensors only."""

@@ -33,7 +33,7 @@ from tracer.guards.demands import (
     Stays,
     Tensor,
 )
-from tracer.guards.reading import Steps, argument_slots, readable
+from tracer.guards.reading import Readable, Steps, argument_slots
 from tracer.guards.steady import CONSTANTS, Group
 from tracer.sources.base import Source
 
@@ -46,6 +46,7 @@ class ListBuilder:
     def __init__(self, code: CodeType, globals: dict[str, Any]) -> None:
         self._code = code
         self._steps = Steps.of_call(code, globals)
+        self._readable = Readable()
         self._state: Any = None
         self._watcher: Any = None
         self._counter: tuple[_C.Counter | None, int] = None, 0
@@ -110,13 +111,13 @@ class ListBuilder:
 
     def _tensor(self, demand: Tensor) -> bool:
         spec = demand.spec
-        if not readable(demand.source) or spec.cls not in PLAIN_TENSORS or spec.dispatch_keys is None:
+        if not self._readable(demand.source) or spec.cls not in PLAIN_TENSORS or spec.dispatch_keys is None:
             return False
         self._tensors.append(demand)
         return True
 
     def _apart_from_each_other(self, demand: Apart) -> bool:
-        if self._apart or not all(source in self._held or readable(source) for source in demand.group):
+        if self._apart or not all(source in self._held or self._readable(source) for source in demand.group):
             return False
         self._apart = demand.group
         return True
@@ -137,7 +138,7 @@ class ListBuilder:
     def _lie(self, demands: Iterable[Lies]) -> bool:
         found = list(demands)
         words = [word for each in found for _, word in each.feature.terms]
-        if not found or not all(readable(word.source) for word in words):
+        if not found or not all(self._readable(word.source) for word in words):
             return False
         for each in found:
             low, high = self._ranges.get(each.feature, (LEAST, MOST))
@@ -155,7 +156,7 @@ class ListBuilder:
 
     def _keys(self, demand: Keys) -> bool:
         source, keys = demand.source, demand.keys
-        if self._types.get(source) is not dict or not readable(source) or not all(type(key) is str for key in keys):
+        if self._types.get(source) is not dict or not self._readable(source) or not all(type(key) is str for key in keys):
             return False
         self._equals.append((self._steps.of(source), keys))
         return True
@@ -165,20 +166,20 @@ class ListBuilder:
         source, step = demand.source, demand.step
         if step.kind != STEP.ITEM or step.absent is None or not step.is_in_c(demand.key):
             return False
-        if self._types.get(source) is not dict or not readable(source):
+        if self._types.get(source) is not dict or not self._readable(source):
             return False
         self._steps.add(step.kind if demand.present else step.absent, self._steps.of(source), demand.key)
         return True
 
     def _present(self, demand: Present) -> bool:
-        if not readable(demand.source):
+        if not self._readable(demand.source):
             return False
         self._steps.of(demand.source)
         return True
 
     def _constant(self, demand: Equal) -> bool:
         source, value = demand.source, demand.value
-        if type(value) is str and readable(source):
+        if type(value) is str and self._readable(source):
             self._equals.append((self._steps.of(source), value))
             return True
         return self._lie(value_word(source, value))

@@ -22,7 +22,7 @@ from tracer.guards.base import CheckScope, Guard
 from tracer.guards.helpers import HELPERS
 from tracer.guards.on_demand import OnDemand, Printed
 from tracer.guards.order import Stage
-from tracer.guards.reading import argument_slots, readable
+from tracer.guards.reading import Readable, argument_slots
 from tracer.guards.references import lasts
 from tracer.guards.steady import CONSTANTS, Group, Grouping
 from tracer.guards.tensors import TensorMatch
@@ -58,7 +58,7 @@ def fetchable(guards: Iterable[Guard], inputs: Iterable[Source], code: CodeType,
     grouping = Grouping(code, steady_slots(code), globals, functools.partial(builtins_of, globals))
     leaves = grouping.leaves(parts)
     tensors = {guard.source for guard in parts if isinstance(guard, TensorMatch)}
-    wanted = list(inputs)
+    wanted, readable = list(inputs), Readable()
     far = [s for s in wanted if s in leaves or (s in tensors and s.base is not None and readable(s))]
     near = [s for s in wanted if s in tensors and type(s) is LocalSource]
     return tuple(wanted if far and len(far) + len(near) == len(wanted) else far)
@@ -99,6 +99,7 @@ class CheckCode(CheckScope):
         self._root_builtins = namespaces.get(None, builtins)
         self._code_ref = weakref.ref(code)
         self._namespaces = namespaces
+        self.found: dict[str | None, dict[str, Any]] = {}  # those that the text uses, like `namespaces`
         self._names: dict[int, str] = {}
         self._counts: dict[str, int] = {}  # how many names with this stem there are
         self._variables: dict[Source, str] = {}
@@ -124,11 +125,18 @@ class CheckCode(CheckScope):
         return "G"
 
     def builtins(self) -> str:
-        return self.const(builtins_of(self._root_globals, self._root_builtins), "builtins")
+        found = self.found[None] = builtins_of(self._root_globals, self._root_builtins)
+        return self.const(found, "builtins")
 
     def module_globals(self, module_name: str) -> str:
         namespace = self._namespaces.get(module_name)
-        return self.const(module_namespace(module_name) if namespace is None else namespace, module_name)
+        found = self.found[module_name] = module_namespace(module_name) if namespace is None else namespace
+        return self.const(found, module_name)
+
+    def look_in(self, namespaces: Mapping[str | None, dict[str, Any]]) -> None:
+        """What is printed from now on uses these, see `__init__`."""
+        self._namespaces = namespaces
+        self._root_builtins = namespaces.get(None, self._root_builtins)
 
     def const(self, obj: object, hint: str = "c") -> str:
         """A name for the object, the same for the same object."""

@@ -18,7 +18,7 @@ from tracer.guards.base import Guard, Mismatch, shown
 from tracer.guards.checklist import ListBuilder, with_watchers
 from tracer.guards.code import CheckCode, builtins_of, steady_slots
 from tracer.guards.identity import Distinct
-from tracer.guards.on_demand import OnDemand, Packed, define
+from tracer.guards.on_demand import OnDemand, Unprinted, define
 from tracer.guards.order import Stage, arrange
 from tracer.guards.references import ObjectRef
 from tracer.guards.state import GlobalStateMatch
@@ -127,6 +127,11 @@ class CheckFunctionManager:
 
     def _print(self) -> tuple[CheckCode, str]:
         """check_fn as Python text. It asks the watcher of each steady group before it checks the group's guards again."""
+        code, rest = self._print_groups()
+        return code, _finished(code, rest, self.fetched)
+
+    def _print_groups(self) -> tuple[CheckCode, list[Stage]]:
+        """The beginning of check_fn, with the watchers of the groups, and the guards that are still to be printed."""
         code = CheckCode(self.code, self.globals, self._builtins)
         builtins = functools.partial(builtins_of, self.globals, self._builtins)
         grouping = Grouping(self.code, steady_slots(self.code), self.globals, builtins)
@@ -138,21 +143,19 @@ class CheckFunctionManager:
         _exhaust(code.add(Stage(state)))
         for group in groups:
             code.add_group(group, distinct)
-        for stage in self._stages:
-            _exhaust(code.add(stage.without(placed)))
-        result = f"({''.join(f'{code.read(source)}, ' for source in self.fetched)})" if self.fetched else "True"
-        return code, code.text(result=result)
+        return code, [stage.without(placed) for stage in self._stages]
 
     def _define(self) -> Callable[..., Any]:
         """check_fn itself: a checklist for C, with a function for the guards that C cannot test and one for all guards."""
-        code, text = self._print()
+        code, self._unprinted = self._print_groups()
         self._printers = code.printers
         filename = f"<check_fn of {self.code.co_qualname}>"
-        whole = OnDemand(Packed(text, code.namespace), "check_fn", filename)
+        finish = functools.partial(_finished, code, self._unprinted, self.fetched)
+        whole = OnDemand(Unprinted(finish, code.namespace), "check_fn", filename)
         unchanged = [value for value in code.namespace.values() if type(value) is _C.Unchanged]
         builder = ListBuilder(self.code, self.globals)
         if not all(builder.take_group(*group) for group in code.groups):
-            return whole
+            return whole.printed_now()
         placed = {each for group, *_ in code.groups for each in group.placed}
         left = [guard for guard in self.guards if id(guard) not in placed]
         taken = {id(guard) for guard in left if builder.take(guard, *unchanged)}
@@ -164,6 +167,7 @@ class CheckFunctionManager:
             for stage in self._stages:
                 _exhaust(rest_code.add(stage.without(known)))
             rest = define((rest_code.text(), rest_code.namespace), "check_fn", filename)
+            code.look_in(rest_code.found)  # what C has taken is not found by name
         return builder.build(self.fetched or None, rest, whole)
 
     @property
@@ -177,7 +181,7 @@ class CheckFunctionManager:
             return
         self._shares = True
         known = {guard: guard for guard in other.guards}
-        lists = [guards for stage in self._stages for guards in (stage.guards, stage.tensors)]
+        lists = [guards for stage in [*self._stages, *self._unprinted] for guards in (stage.guards, stage.tensors)]
         for guards in [*lists, *[printer.guards for printer in self._printers]]:
             for index, guard in enumerate(guards):
                 same = known.get(guard, guard)
@@ -347,6 +351,14 @@ def _failing_step(error: Exception, filename: str, code: CheckCode) -> int:
         if frame.f_code.co_filename == filename:
             return code.step_of_line[lineno - 2]
     return len(code.step_of_line)
+
+
+def _finished(code: CheckCode, rest: list[Stage], fetched: tuple[Source, ...]) -> str:
+    """The text of check_fn, whose groups are printed."""
+    for stage in rest:
+        _exhaust(code.add(stage))
+    rest.clear()
+    return code.text(result=f"({''.join(f'{code.read(source)}, ' for source in fetched)})" if fetched else "True")
 
 
 def _exhaust(steps: Iterable[Any]) -> None:

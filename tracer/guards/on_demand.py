@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import zlib
 from collections.abc import Callable, Mapping
 from types import FunctionType
@@ -37,8 +38,13 @@ class OnDemand:
     def with_objects(self, others: Mapping[int, Any]) -> OnDemand:
         """The same function, with other objects in place of some. `others`: by the ids of those."""
         printed = self.printed
-        assert isinstance(printed, Packed)
+        assert isinstance(printed, Unprinted)
         return OnDemand(printed.with_objects(others), self._name, self._filename)
+
+    def printed_now(self) -> OnDemand:
+        """The same, after its text was printed."""
+        self.printed()
+        return self
 
     def __call__(self, *args: Any) -> Any:
         function = self._function
@@ -50,17 +56,42 @@ class OnDemand:
         return function(*args)
 
 
-class Packed:
-    """A text that was printed already, in little memory."""
+class Unprinted:
+    """A text that is printed when it is asked for first, and kept in little memory."""
 
-    def __init__(self, text: str, namespace: dict[str, Any]) -> None:
-        self.namespace = namespace
-        self._text = zlib.compress(text.encode(), 1)
+    def __init__(self, finish: Callable[[], str], namespace: dict[str, Any]) -> None:
+        """`finish` gives the text, and may add to the namespace. It is called once."""
+        self._text = _Text(finish)
+        self._namespace = namespace
+        self._others: Mapping[int, Any] = {}
 
-    def with_objects(self, others: Mapping[int, Any]) -> Packed:
+    def with_objects(self, others: Mapping[int, Any]) -> Unprinted:
+        """The same text, with other objects in place of some. `others`: by the ids of those."""
         made = copy.copy(self)
-        made.namespace = {name: others.get(id(value), value) for name, value in self.namespace.items()}
+        made._others = {**others, **{known: others.get(id(value), value) for known, value in self._others.items()}}
         return made
 
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """What its names stand for; those that only the rest of the text needs are missing until it is printed."""
+        return {name: self._others.get(id(value), value) for name, value in self._namespace.items()}
+
     def __call__(self) -> Printed:
-        return zlib.decompress(self._text).decode(), self.namespace
+        text = self._text()
+        return text, self.namespace
+
+
+class _Text:
+    """What all copies of a function share: its text, which is made once."""
+
+    def __init__(self, finish: Callable[[], str]) -> None:
+        self._finish: Callable[[], str] | None = finish
+        self._packed = b""
+        self._lock = threading.Lock()
+
+    def __call__(self) -> str:
+        with self._lock:
+            if self._finish is not None:
+                self._packed = zlib.compress(self._finish().encode(), 1)
+                self._finish = None
+        return zlib.decompress(self._packed).decode()

@@ -82,12 +82,22 @@ class Steps(StepScope):
         return self.constant(self.namespaces[module_name])
 
 
+class Readable(dict[Source, bool]):
+    """Answers whether steps from the arguments of a call lead to a source, and remembers the answers. They do not lead to what is
+    found by a name, which may be another object now than in the trace."""
+
+    def __call__(self, source: Source) -> bool:
+        known = self.get(source)
+        if known is None:
+            base = source.base
+            if base is None:
+                known = isinstance(source, RootSource) and not source.found_by_name and source.begins_in_c()
+            else:
+                known = self(base) and source.can_walk()
+            self[source] = known
+        return known
+
+
 def readable(source: Source) -> bool:
-    """Whether steps from the arguments of a call lead to a source. They do not to what is found by a name, which may be another
-    object now than in the trace."""
-    step = source
-    while step.base is not None:
-        if not step.can_walk():
-            return False
-        step = step.base
-    return isinstance(step, RootSource) and not step.found_by_name and step.begins_in_c()
+    """As `Readable`, for a single question."""
+    return Readable()(source)

@@ -10,11 +10,12 @@ import torch
 from torch import fx
 
 from tracer.graph.fakes.fake_tensors import storages_of
-from tracer.graph.journal import Event, Met, Recorded, Unrepeatable
+from tracer.graph.journal import Copied, Event, Met, Recorded, Unrepeatable
 from tracer.graph.output_graph import EXAMPLE
 from tracer.guards.base import Guard
 from tracer.guards.identity import TypeMatch
 from tracer.guards.tensors import TensorMatch
+from tracer.interpreter.copying import Copying, copying_of, tensors_of
 from tracer.interpreter.likeness import Likeness, NotRepeatable, is_plain_tensor, parts_of
 from tracer.interpreter.relocation import Below
 from tracer.protocol.variable import VariableTracker
@@ -93,6 +94,7 @@ class Block:
         self.guards: list[Guard] = []  # those about the module
         self.older: list[Guard] = []  # of these, those from before the call
         self.outside: set[fx.Node] = set()  # nodes that it uses and that are neither arguments nor its own
+        self.copying = Copying()  # which of its operations need not be run again
 
     def _refusal(self) -> str:
         begin, end = self.begin, self.end
@@ -150,35 +152,49 @@ class Block:
                 if isinstance(event.variable, TensorVariable):
                     own.add(event.variable.node)
             else:
-                used.update(_check_recorded(event))
                 own.update(event.nodes)
                 made += len(event.nodes)
-                values.update(parts_of(event.result))
+                if isinstance(event, Copied):
+                    used.update(_check_copied(event))
+                    values.update([each.variable for each in event.reached.values()])
+                else:
+                    used.update(_check_recorded(event))
+                    values.update(parts_of(event.result))
         if made != self.end.nodes - self.begin.nodes:
             raise NotRepeatable("it takes nodes out of the graph")
         self.outside = used - own
-        self._check_writes(trace)
+        writes = self._check_writes(trace)
         symbols = trace.output.symbol_nodes()
         for node in self.outside:
             if node.op != "placeholder" and node not in symbols:
                 raise NotRepeatable(f"it uses {node}, which is no argument")
         self._check_result(self.result, values)
+        if not writes:
+            mode = trace.output.world.fake_mode
+            self.copying = copying_of(self.events(trace), self._older_tensors(), tensors_of(self.result), mode)
 
-    def _check_writes(self, trace: Trace) -> None:
-        """Refuses writes to memory that the call has not made itself."""
+    def _older_tensors(self) -> list[Any]:
+        """Fakes of its arguments and of graph inputs that it uses and that were there before."""
+        arguments = [leaf.fake for leaf in self.likeness.leaves if isinstance(leaf, TensorVariable)]
+        return arguments + [each for node in self.outside if isinstance(each := node.meta[EXAMPLE], torch.Tensor)]
+
+    def _check_writes(self, trace: Trace) -> bool:
+        """Refuses writes to memory that the call has not made itself. -> whether there are any"""
         written = set(trace.output.world.fake_mode.writes[self.begin.writes : self.end.writes])
         if not written:
-            return
-        others = [leaf.fake for leaf in self.likeness.leaves if isinstance(leaf, TensorVariable)]
-        others += [node.meta[EXAMPLE] for node in self.outside]
+            return False
+        others = self._older_tensors()
         made: list[Any] = []
         for event in self.events(trace):
             if isinstance(event, Met):
                 others += [event.variable.fake] if isinstance(event.variable, TensorVariable) else []
             elif isinstance(event, Recorded):
                 made += [part.fake for part in parts_of(event.result) if isinstance(part, TensorVariable)]
+            elif isinstance(event, Copied):
+                made += [node.meta[EXAMPLE] for node in event.reached]
         if not written <= storages_of(made) - storages_of(others):
             raise NotRepeatable("it writes to what was there before")
+        return True
 
     def _check_result(self, value: VariableTracker, known: set[VariableTracker]) -> None:
         """Checks that a result can be made of what takes the place of the known values."""
@@ -226,6 +242,13 @@ def _check_recorded(event: Recorded) -> Iterable[fx.Node]:
     if any(node._erased for node in event.nodes):
         raise NotRepeatable("it takes nodes out of the graph")
     return used
+
+
+def _check_copied(event: Copied) -> Iterable[fx.Node]:
+    """The nodes among the arguments of copied operations."""
+    if any(node._erased for node in event.nodes):
+        raise NotRepeatable("it takes nodes out of the graph")
+    return {each for node in event.nodes for each in node.all_input_nodes}
 
 
 def _check_argument(value: Any, used: list[fx.Node]) -> None:

@@ -16,12 +16,14 @@ from torch.fx.node import map_arg
 
 from tracer import logs
 from tracer.errors import TraceAnew
-from tracer.graph.journal import Met, Recorded
+from tracer.graph.journal import Copied, Met, Reached, Recorded
+from tracer.graph.output_graph import EXAMPLE
 from tracer.guards.identity import SameObject
 from tracer.interpreter.blocks import Block, Position, lasts
 from tracer.interpreter.likeness import Likeness, form_of_tensor, parts_of
 from tracer.interpreter.relocation import Relocation, Unlike, is_below
 from tracer.protocol.variable import VariableTracker
+from tracer.sources.reading import instance_dict
 from tracer.variables.functions.python_functions import UserFunctionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorVariable
@@ -86,11 +88,25 @@ class Replay:
         for target, source in of_program.items():
             if source in block.below or is_below(source, own):
                 raise Unlike(f"{target.describe()} has changed")
-        targets: Any = set(effects.changes[block.begin.changes :])
-        if None in targets or any(target.source is not None for target in targets):
+        changed: Any = set(effects.changes[block.begin.changes :])
+        if None in changed:
             raise Unlike("something has changed since then")
-        if targets and (block.likeness.reaches(effects, targets, of_program) or likeness.reaches(effects, targets)):
+        later = {target for target in changed if self._is_met_later(target)}
+        targets = changed - later
+        if any(target.source is not None for target in targets):
+            raise Unlike("something has changed since then")
+        known = [target for target in of_program if target not in later]
+        if targets and (block.likeness.reaches(effects, targets, known) or likeness.reaches(effects, targets)):
             raise Unlike("an argument has changed since then")
+
+    def _is_met_later(self, target: VariableTracker) -> bool:
+        """Whether an object of the program was not met before the block had ended, so that it has read nothing of it."""
+        journal, end = self._trace.output.journal, self._block.end.events
+        if type(target) is not UserObjectVariable or not journal.is_met_after(target, end):
+            return False
+        attributes = instance_dict(target.value)
+        known = None if attributes is None else self._trace.builder.known(attributes)
+        return known is None or journal.is_met_after(known, end)
 
     def _check_guards(self) -> None:
         known, policy = self._trace.output.guards, self._trace.policy
@@ -176,6 +192,10 @@ class Replay:
         for event in block.events(trace):
             if isinstance(event, Met):
                 self._meet(event)
+            elif isinstance(event, Copied):
+                self._copy(event.nodes, event.reached)
+            elif event in block.copying:
+                self._copy(event.nodes, block.copying.reached)
             elif isinstance(event, Recorded):
                 self._record(event)
         trace.skip(block.end.steps - block.begin.steps, block.end.torch_calls - block.begin.torch_calls)
@@ -210,14 +230,30 @@ class Replay:
         for before, now in zip(parts_of(event.result), parts_of(result), strict=True):
             self._take_result(before, now)
 
+    def _copy(self, nodes: list[fx.Node], reached: dict[fx.Node, Reached]) -> None:
+        """Records operations once more whose results are known to be like those of the block."""
+        output = self._trace.output
+        made: list[fx.Node] = []
+        reached_now: dict[fx.Node, Reached] = {}
+        for node in nodes:
+            args, kwargs = map_arg((node.args, node.kwargs), self._node)
+            known = reached.get(node)
+            example = node.meta[EXAMPLE] if known is None else known.like.make(output.world.fake_mode, ())
+            copy = self._nodes[node] = output.copy_node(node, args, kwargs, example, self._stack_of(node))
+            made.append(copy)
+            if known is not None:
+                variable = self._values[known.variable] = output.wrap(copy, example)
+                reached_now[copy] = Reached(variable, known.like)
+        output.journal.copied(made, reached_now)
+
     def _take_node(self, old: fx.Node, new: fx.Node) -> None:
         if (old.op, old.target) != (new.op, new.target):
             raise Unlike("an operation makes other nodes")
         self._nodes[old] = new
         new.meta["location"] = old.meta["location"]
-        stack = old.meta.get("nn_module_stack")
+        stack = self._stack_of(old)
         if stack:
-            new.meta["nn_module_stack"] = self._stack(stack)
+            new.meta["nn_module_stack"] = stack
         for flag in _FLAGS:
             if flag in old.meta:
                 new.meta[flag] = old.meta[flag]
@@ -245,8 +281,11 @@ class Replay:
         made: VariableTracker = type(value)([self._value(item) for item in value.holdings()])
         return made
 
-    def _stack(self, stack: Stack) -> Stack:
+    def _stack_of(self, node: fx.Node) -> Stack:
         """The modules in which an operation runs, as FX notes them beside a node."""
+        stack = node.meta.get("nn_module_stack")
+        if not stack:
+            return {}
         found = self._stacks.get(id(stack))
         if found is None:
             inner = list(stack.items())

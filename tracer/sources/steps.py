@@ -7,11 +7,12 @@ steps; from their rows follow its text, its bytecode and its value.
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import math
 import operator
 from collections.abc import Callable
 from types import CellType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tracer._C import STEP, proxy_target, tensor_size, tensor_storage_offset, tensor_stride
 from tracer.sources import reading
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 PLAIN_KEYS = (str, int, bytes)  # types of keys that C can look up
 
 
-class Step(NamedTuple):
+@dataclasses.dataclass(eq=False, slots=True)
+class Step:
     """One row. In texts, `{0}` is the value that the step starts from and `{1}` its key."""
 
     function: Callable[..., Any]  # value[, key] -> the next value; raises where there is none; runs no code of the program
@@ -34,9 +36,10 @@ class Step(NamedTuple):
     known: Callable[[ReadScope, Source], bool] | None = None  # whether `plain` may be printed for a step from this source
     plain: str = ""  # a shorter text than `text`
 
-    @property
-    def keyed(self) -> bool:
-        return "{1}" in self.text
+    keyed: bool = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keyed = "{1}" in self.text
 
     def is_in_c(self, key: Any) -> bool:
         """Whether C can take it, with this key."""

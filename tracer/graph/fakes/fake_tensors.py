@@ -241,9 +241,15 @@ class FakeWorld:
             self._rules = before
 
 
-@contextlib.contextmanager
-def _plain_autograd() -> Iterator[None]:
+def _plain_autograd() -> contextlib.AbstractContextManager[None]:
     """Within, new tensors are normal ones without a history, whatever modes of autograd the program is in."""
+    if torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+        return _without_history()
+    return contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _without_history() -> Iterator[None]:
     with torch.inference_mode(False), torch.no_grad():
         yield
 
@@ -291,6 +297,11 @@ def mode_of(fake: Any) -> Iterator[None]:
 def mark_as_parameter(fake: torch.Tensor) -> None:
     """Makes isinstance(fake, torch.nn.Parameter) true."""
     fake._is_param = True
+
+
+def is_plain_fake(value: Any) -> bool:
+    """Whether a value is a strided fake tensor whose data is not known."""
+    return type(value) is FakeTensor and value.constant is None and value.layout is torch.strided
 
 
 def is_leaf(fake: torch.Tensor) -> bool | None:
