@@ -22,6 +22,7 @@ from tracer.graph.fakes.exchanged_data import exchanged_at
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_leaf, symbols_in
 from tracer.graph.fakes.function_views import FunctionViews
 from tracer.graph.fakes.input_memory import InputMemory
+from tracer.graph.fakes.nested_rules import nested_form
 from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
 from tracer.graph.journal import Journal, NoJournal
 from tracer.graph.runtime_asserts import RuntimeAsserts
@@ -257,6 +258,8 @@ class OutputGraph:
         try:
             if not self.world.concerns_wrappers(function, args, kwargs):
                 function = fake_form(function)
+            elif self.world.fake_mode.met_nested:
+                function = nested_form(function)
             result = self.world.run(function, args, kwargs)
         except _DATA_DEPENDENT as error:
             text = str(error).partition("\n")[0]
