@@ -121,6 +121,16 @@ def test_writes_reach_the_program_s_tensor() -> None:
     captured_nested(fn, one)
 
 
+def test_a_write_before_a_failure_is_made_once() -> None:
+    """CPython runs a call again whose graph fails, on the arguments as they were."""
+
+    def fn(a: Any, at: Any) -> Any:
+        a.mul_(2)
+        return torch.ones(3)[at].sum() + a.sum()
+
+    assert isinstance(check_nested(fn, lambda: [jagged(2, 3), torch.tensor([7])]).error, IndexError)
+
+
 def test_an_error_of_an_operation_is_the_one_of_cpython() -> None:
     error = check_nested(lambda a: a.to_padded_tensor(0.0), lambda: [holed()]).error
     assert isinstance(error, RuntimeError) and "not supported for nested tensors with holes" in str(error)

@@ -57,6 +57,7 @@ class FakeMode(FakeTensorMode):
         self._ragged_sizes = 0
         # What nested tensors that are inputs remember of their lengths: the dict of one, that of its fake, and where it is found.
         self.seqlens: list[tuple[dict[str, Any], dict[str, torch.Tensor], Any]] = []
+        self.written_in_nested: list[int] = []  # storages that operations on nested tensors wrote to
         self.met_nested = False  # whether there are fakes of nested tensors
 
     def dispatch(

@@ -58,6 +58,17 @@ def share_ragged_size(mode: FakeMode, real: torch.Tensor, fake: Any) -> bool:
     return found is not None and mode.ragged_numbers.setdefault(number, found.number) == found.number
 
 
+def around(
+    values: torch.Tensor,
+    offsets: torch.Tensor,
+    lengths: torch.Tensor | None,
+    ragged_idx: int,
+    seqlens: dict[str, torch.Tensor],
+) -> NestedTensor:
+    """A nested tensor that is made of these tensors. `seqlens`: what it remembers of its lengths, by the names of `SEQLENS`."""
+    return NestedTensor(values, offsets=offsets, lengths=lengths, _ragged_idx=ragged_idx, _metadata_cache=seqlens)
+
+
 def nested_fake(
     real: NestedTensor,
     values: torch.Tensor,
@@ -69,7 +80,7 @@ def nested_fake(
 
     def make() -> NestedTensor:
         with torch._C.DisableTorchFunctionSubclass(), torch.inference_mode(False), torch.no_grad():
-            return NestedTensor(values, offsets=offsets, lengths=lengths, _ragged_idx=real._ragged_idx, _metadata_cache=seqlens)
+            return around(values, offsets, lengths, real._ragged_idx, seqlens)
 
     fake: Any = make() if real.is_leaf or not real.requires_grad else with_history(make)
     if real.requires_grad and real.is_leaf:
@@ -103,13 +114,14 @@ def running_nested(mode: FakeMode, env: ShapeEnv) -> Iterator[None]:
     before = shape_env.allow_scalar_outputs
     shape_env.allow_scalar_outputs, extreme_length = True, jagged._get_sdpa_extreme_seqlen
     jagged._get_sdpa_extreme_seqlen = _extreme_length
-    first, asserted = len(env.symbols()), len(env.runtime_asserts)
+    first, asserted, written = len(env.symbols()), len(env.runtime_asserts), len(mode.writes)
     try:
         with torch._C._EnableTorchFunction():
             yield
     finally:
         jagged._get_sdpa_extreme_seqlen = extreme_length
         shape_env.allow_scalar_outputs = before
+    mode.written_in_nested += mode.writes[written:]
     fresh = {symbol for symbol in env.symbols()[first:] if not symbol.backed}
     # What the code asserts of a number that it has read itself, it asserts again when the graph runs.
     kept = [each for each in env.runtime_asserts[asserted:] if fresh.isdisjoint(env.algebra.symbols(each.expr))]

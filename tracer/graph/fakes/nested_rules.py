@@ -1,5 +1,7 @@
 """What runs on fakes in the place of those functions of torch that make nested tensors with the strided layout on the way. Such
-tensors have no fakes. As of a rule under `operators.meta`, the result has the metadata and the autograd state of the real one."""
+tensors have no fakes, so that compilers cannot compile these functions. As of a rule under `operators.meta`, the result has the
+metadata and the autograd state of the real one.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,11 @@ from torch.nested._internal.nested_tensor import nested_view_from_values_offsets
 from tracer.graph.fakes.nested_fakes import is_nested
 
 
-def nested_form(function: Any) -> Any:
-    """What to run on fakes for a function that is called with nested tensors."""
+def nested_form(function: Any, as_written: bool) -> Any:
+    """What to run on fakes for a function that is called with nested tensors, or wrappers. `as_written`: the graph will call the
+    function itself; a compiler could not."""
     try:
-        return _RULES.get(function, function)
+        return _RULES.get(function, function) if as_written else function
     except TypeError:  # not hashable
         return function
 

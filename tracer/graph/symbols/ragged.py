@@ -7,6 +7,7 @@ own.
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -63,11 +64,11 @@ class RaggedSize:
     def wrap_int(self, number: int) -> SymNode:
         return self.shape_env.int_nodes[number]
 
-    def __str__(self) -> str:
-        factor = str(self.factor)
+    def __str__(self) -> builtins.str:
+        factor = f"{self.factor}"
         return f"j{self.number}" if factor == "1" else f"{factor}*j{self.number}"
 
-    __repr__ = _graph_repr = __str__
+    __repr__ = _graph_repr = str = __str__
 
     def _refuse(self, *_: Any) -> Any:
         raise ValueError("the size of a ragged dim is no number")
@@ -79,7 +80,7 @@ class RaggedSize:
             self._refuse()
         return RaggedSize(self.shape_env, self.number, self.factor.mul(other))
 
-    def reflected(self, operation: str, other: SymNode) -> Any:
+    def reflected(self, operation: builtins.str, other: SymNode) -> Any:
         """`other <operation> self`, where `other` is a plain number."""
         mirrored = _MIRRORED.get(operation)
         return self._refuse() if mirrored is None else getattr(self, mirrored)(other)
@@ -130,7 +131,6 @@ class RaggedSize:
 
 
 _MIRRORED = {"mul": "mul", "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-RaggedSize.str = RaggedSize.__str__  # type: ignore[attr-defined]  # set after the class body, as in `sym_node`
 
 
 def ragged_of(number: Any) -> RaggedSize | None:

@@ -48,10 +48,14 @@ def _nested_tensor(builder: VariableBuilder, tx: Tracer, value: NestedTensor, so
         builder.guard(EqualsMatch(AttrSource(source, "_lengths"), None))
     else:
         lengths = _part(builder, value._lengths, AttrSource(source, "_lengths"))
-    if not share_ragged_size(output.world.fake_mode, value, offsets if lengths is None else lengths):
+    if not share_ragged_size(output.world.fake_mode, value, (lengths or offsets).fake):
         unsupported("unsupported-tensor", value=f"{source.name}, whose ragged size is not that of its offsets,")
     with builder.trace.torch_state.as_at_entry():
-        fake = nested_fake(value, values, offsets, lengths, _seqlens(builder, value, source))
+        seqlens = _seqlens(builder, value, source)
+        fake = nested_fake(value, values.fake, offsets.fake, None if lengths is None else lengths.fake, seqlens)
+    if output.memory is not None:
+        for part in (values, offsets, *([] if lengths is None else [lengths])):
+            output.memory.add_nested(part.node)
     variable = NestedTensorVariable(output.add_input(source, value, fake), fake, source)
     output.track(fake, variable)
     builder.trace.input_tensors.append(variable)
@@ -69,13 +73,15 @@ def _spec_of(value: NestedTensor) -> TensorSpec:
         return TensorSpec(NestedTensor, keys, value.dtype, device.type, index, value.requires_grad, None, None)
 
 
-def _part(builder: VariableBuilder, value: torch.Tensor, source: Source, ragged: int | None = None) -> torch.Tensor:
-    """The fake of a tensor that a nested tensor is made of. The total length, at dim `ragged` of the values, is a symbol."""
+def _part(builder: VariableBuilder, value: torch.Tensor, source: Source, ragged: int | None = None) -> TensorVariable:
+    """A tensor that a nested tensor is made of. The total length, at dim `ragged` of the values, is a symbol."""
     known = builder.known_at(value, source)
     if known is None:
         known = plain_tensor(builder, value, source, TensorVariable, () if ragged is None else (ragged,))
-    assert isinstance(known, TensorVariable)
-    return known.fake
+    assert isinstance(known, TensorVariable) and known.source is not None
+    if builder.trace.output.inputs[known.source].node is not known.node:
+        unsupported("unsupported-tensor", value=f"{source.name}, whose data were exchanged,")
+    return known
 
 
 def _seqlens(builder: VariableBuilder, value: NestedTensor, source: Source) -> dict[str, torch.Tensor]:

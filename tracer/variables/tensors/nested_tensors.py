@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nested._internal.nested_tensor import NestedTensor
 
+from tracer import _C
 from tracer.graph.symbols.ragged import ragged_of
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
@@ -62,7 +63,8 @@ class NestedTensorVariable(TensorVariable):
             return ConstantVariable(example)
         if ragged_of(example) is None:
             return tx.output.measure(self.node, method, dim, example)
-        return tx.output.wrap(tx.output.create_node("call_method", method, (self.node, dim), {}, example, pure=True), example)
+        node = tx.output.create_node("call_method", method, (self.node, dim), {}, example, pure=True)
+        return RaggedSizeVariable(node, example, (self, method, dim))
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
@@ -88,6 +90,9 @@ class NestedTensorVariable(TensorVariable):
         part = getattr(self.fake, name)
         if part is None:
             return NONE
+        memory, known = tx.output.memory, tx.output.tracked(part)
+        if name == "_values" and memory is not None and isinstance(known, TensorVariable):
+            memory.add_nested(known.node)
         node = tx.output.create_node("call_function", getattr, (self.node, name), {}, part, pure=True)
         return tx.output.wrap(node, part)
 
@@ -120,21 +125,29 @@ class NestedTensorVariable(TensorVariable):
 class RaggedSizeVariable(VariableTracker):
     """The size of a ragged dim (a nested int), or a multiple of it. It has no value, and no arithmetic but multiplication."""
 
-    def __init__(self, node: fx.Node, example: torch.SymInt) -> None:
+    def __init__(self, node: fx.Node, example: torch.SymInt, of: tuple[NestedTensorVariable, str, int] | None = None) -> None:
+        """`of`: the tensor that has this size, the method that gives it, and the dim."""
         self.node = node
         self.example = example
+        self.of = of
 
     def graph_arg(self) -> Any:
         return self.node
 
     def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.load_graph_output(self)
+        """Where it is known of which tensor it is the size, that one leaves the graph: no compiler lets a ragged size leave."""
+        if self.of is None:
+            cg.load_graph_output(self)
+            return
+        tensor, method, dim = self.of
+        cg.call_object(_READS[method, dim], lambda: cg.load(tensor))
 
     def describe(self) -> str:
         return f"RaggedSizeVariable({self.example})"
 
     def python_type(self) -> type:
-        return torch.SymInt
+        kind: type = torch.SymInt
+        return kind
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         other = plain_value(other)
@@ -165,6 +178,23 @@ class RaggedSizeVariable(VariableTracker):
 
     def truth(self, tx: Tracer) -> bool:
         return True  # a size that is at least 2
+
+
+class _Reads(dict[tuple[str, int], Callable[[torch.Tensor], Any]]):
+    """What reads a size or stride off a tensor, by the name of the method and the dim."""
+
+    def __missing__(self, key: tuple[str, int]) -> Callable[[torch.Tensor], Any]:
+        method, dim = key
+
+        def read(tensor: torch.Tensor) -> Any:
+            return getattr(tensor, method)(dim)
+
+        _C.never_trace(read.__code__)
+        self[key] = read
+        return read
+
+
+_READS = _Reads()
 
 
 def _is_size(value: VariableTracker) -> bool:
