@@ -33,15 +33,18 @@ from tracer import config, logs
 from tracer.backends.float_decisions import FloatDecisions
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_data, floats_as_tensors
 from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
+from tracer.backends.nested_inputs import NestedInputs, has_nested
 from tracer.backends.outlining import NotInPieces, Unrolls, outlined
+from tracer.backends.rebuilt_tensors import allocate, with_autograd_state, with_conj_and_neg_bits
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.view_strides import WrongStrides, is_about_views, mark_written_views, reshape_for_view, views_may_be_copies
-from tracer.graph.fakes.fake_tensors import mark_as_parameter
+from tracer.graph.fakes.nested_fakes import is_nested
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.operations.gradients import keep_for_gradients
 from tracer.graph.output_graph import EXAMPLE
+from tracer.graph.symbols.ragged import ragged_of
 from tracer.graph.symbols.torch_sympy import clauses, to_torch_sympy
 from tracer.locations import levels_to_the_user
 from tracer.operators.compiler_layouts import with_layouts
@@ -92,7 +95,7 @@ def compile_with(
                 checks_each_result = True
             elif is_about_views(error) and not views_are_copies and views_may_be_copies(gm.graph):
                 views_are_copies = True
-            elif any(is_known(error) for is_known in _RUN_AS_WRITTEN):
+            elif any(is_known(error) for is_known in _RUN_AS_WRITTEN) or has_nested(gm.graph):
                 return _run_as_written(gm, error)
             elif floats is floats_as_tensors and any(isinstance(example, torch.SymFloat) for example in example_inputs):
                 floats = floats_as_data  # the compiler needs the value of one that is known, or has no code for it
@@ -243,6 +246,7 @@ class Bridge:
         )
         self.mode = with_layouts(FakeTensorMode(shape_env=self.shape_env))
         self.torch_symbols: dict[Any, sympy.Basic] = {}  # the tracer's symbol, or a float expression -> torch's symbol or value
+        self.nested = NestedInputs(self.mode, self.torch_number)
         self._storages: dict[int, torch.Tensor] = {}  # storage in the trace -> the first tensor of torch's mode made for it
         self._describing: dict[Any, Any] = {}  # numbers of ours -> torch's, where they only describe
         self.shape_env.float_decisions = self._float_decisions = FloatDecisions(self.own_env, self.torch_symbols)
@@ -281,6 +285,9 @@ class Bridge:
         """torch's symbolic number for one of the tracer's; plain numbers stay as they are."""
         if not isinstance(value, SYM_TYPES):
             return value
+        ragged = ragged_of(value)
+        if ragged is not None:
+            return self.nested.size(ragged)
         own, hint = value.node.expr, value.node.hint
         expr = self.torch_symbols[own] if own in self.torch_symbols else to_torch_sympy(own, self.torch_symbols)
         if free_unbacked_symbols(expr):
@@ -364,10 +371,12 @@ class Bridge:
             else:
                 self._float_decisions.add(tensor, value.number.node.expr)
             return tensor
-        return self._torch_tensor(value) if isinstance(value, torch.Tensor) else value
+        return self.nested.keeping_size(value, self._torch_tensor(value)) if isinstance(value, torch.Tensor) else value
 
     def _torch_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor of torch's mode with the same metadata. Tensors that share a storage share one again."""
+        if is_nested(tensor):
+            return with_autograd_state(self.nested.rebuilt(tensor, self._torch_tensor), tensor)
         if tensor.layout != torch.strided or tensor.is_nested or is_traceable_wrapper_subclass(tensor):
             return self.mode.from_tensor(tensor, static_shapes=True)
         storages, key = self._storages, tensor.untyped_storage()._cdata
@@ -378,33 +387,33 @@ class Bridge:
         )
         with self.mode, torch.enable_grad():
             if isinstance(tensor, FakeTensor) and key in getattr(tensor.fake_mode, "shared_storages", ()):
-                return _with_conj_and_neg_bits(self._overlapping_input(tensor, key, *geometry), tensor)
+                return with_conj_and_neg_bits(self._overlapping_input(tensor, key, *geometry), tensor)
             if tensor._is_view() and tensor._base is not None and key not in storages:
                 self._torch_tensor(tensor._base)
             if key not in storages:
-                fresh = _allocate(tensor, *geometry, tensor.device)
-                storages[key] = fake = _with_autograd_state(fresh, tensor)
+                fresh = allocate(tensor, *geometry, tensor.device)
+                storages[key] = fake = with_autograd_state(fresh, tensor)
             elif tensor._is_view() and tensor.dtype == storages[key].dtype:
                 fake = storages[key].as_strided(*geometry)
             else:
                 sizes, strides, offset = geometry
                 fake = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-                fake = _with_autograd_state(fake.set_(storages[key].untyped_storage(), offset, sizes, strides), tensor)
-            return _with_conj_and_neg_bits(fake, tensor)
+                fake = with_autograd_state(fake.set_(storages[key].untyped_storage(), offset, sizes, strides), tensor)
+            return with_conj_and_neg_bits(fake, tensor)
 
     def _overlapping_input(self, tensor: FakeTensor, key: int, sizes: list[Any], strides: list[Any], offset: Any) -> torch.Tensor:
         """For an input whose memory overlaps another one's. They share a storage only if one of them is written to: otherwise
         sharing has no effect, and AOTAutograd could take an output that is a view of one for a view of the other."""
         own_mode: Any = tensor.fake_mode
         if key not in own_mode.written_storages:
-            fake = _with_autograd_state(_allocate(tensor, sizes, strides, offset, tensor.device), tensor)
+            fake = with_autograd_state(allocate(tensor, sizes, strides, offset, tensor.device), tensor)
             self._storages.setdefault(key, fake)
             return fake
         if key not in self._storages:  # of the right size, which AOTAutograd reads
             nbytes = own_mode.shared_storages[key]
             self._storages[key] = torch.empty(nbytes, dtype=torch.uint8, device=tensor.device)
         fake = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        return _with_autograd_state(fake.set_(self._storages[key].untyped_storage(), offset, sizes, strides), tensor)
+        return with_autograd_state(fake.set_(self._storages[key].untyped_storage(), offset, sizes, strides), tensor)
 
     def _describing_value(self, value: Any) -> Any:
         """A value of torch's mode with the same metadata, for the `meta` of a node. Nothing is computed with it."""
@@ -415,6 +424,8 @@ class Bridge:
             return known
         if not isinstance(value, torch.Tensor):
             return value
+        if is_nested(value):
+            return self.nested.rebuilt(value, self._describing_value)
         if value.layout != torch.strided or value.is_nested or is_traceable_wrapper_subclass(value):
             return self.mode.from_tensor(value, static_shapes=True)
         sizes, strides = ([self._describing_value(number) for number in numbers] for numbers in (value.size(), value.stride()))
@@ -423,7 +434,7 @@ class Bridge:
             meta = torch.empty(0, dtype=value.dtype, device="meta")
             meta.set_(self._storages[key].untyped_storage(), offset, sizes, strides)
         else:
-            meta = self._storages[key] = _allocate(value, sizes, strides, offset, "meta")
+            meta = self._storages[key] = allocate(value, sizes, strides, offset, "meta")
         fake = FakeTensor(self.mode, meta, value.device)
         return fake.requires_grad_() if value.requires_grad else fake
 
@@ -450,33 +461,6 @@ def _record_decision(env: OwnShapeEnv, expr: sympy.Basic) -> None:
         raise ContradictedDecision(f"the compiler relied on {expr}, which the example inputs contradict")
     if known is None:
         env.record(condition, Why.BACKEND)
-
-
-def _allocate(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offset: Any, device: Any) -> torch.Tensor:
-    """A new tensor of this layout, over a storage that is large enough."""
-    if isinstance(offset, int) and offset == 0:
-        return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=device)
-    is_empty = any(isinstance(size, int) and size == 0 for size in sizes)  # and reaches nowhere
-    length = offset if is_empty else offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    return torch.empty((length,), dtype=tensor.dtype, device=device).as_strided(sizes, strides, offset).detach()
-
-
-def _with_autograd_state(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.requires_grad:
-        fake = fake.requires_grad_()
-        if not tensor.is_leaf:
-            fake = fake.clone()
-    if isinstance(tensor, torch.nn.Parameter):
-        mark_as_parameter(fake)
-    return fake
-
-
-def _with_conj_and_neg_bits(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.is_conj():
-        torch._C._set_conj(fake, True)
-    if tensor.is_neg():
-        torch._C._set_neg(fake, True)
-    return fake
 
 
 def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:

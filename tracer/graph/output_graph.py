@@ -22,6 +22,7 @@ from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, symbols_in
 from tracer.graph.fakes.function_views import FunctionViews
 from tracer.graph.fakes.input_memory import InputMemory
+from tracer.graph.fakes.nested_rules import nested_form
 from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
 from tracer.graph.journal import Journal, NoJournal
 from tracer.graph.own_leaves import OwnLeaves, is_own_leaf
@@ -231,8 +232,8 @@ class OutputGraph:
         if not self.traces_wrapper:
             self._failure_in_dispatch = None
         try:
-            if not self.world.concerns_wrappers(function, args, kwargs):
-                function = fake_form(function)
+            opaque = self.world.concerns_wrappers(function, args, kwargs)
+            function = nested_form(function, self.runs_as_written) if opaque else fake_form(function)
             result = self.world.run(function, args, kwargs)
         except _DATA_DEPENDENT as error:
             text = str(error).partition("\n")[0]
@@ -395,6 +396,7 @@ class OutputGraph:
 
     def remove_unused_inputs(self) -> list[GraphInput]:
         """Removes unused inputs and returns the others: those that are used, and the symbols in the sizes of used tensors."""
+        self.keep_inputs(self.world.fake_mode.written_in_nested)
         needed: set[Any] = set()
         kept = []
         symbol_of = {node: expr for expr, node in self._symbol_nodes.items() if node.op == "placeholder"}

@@ -7,13 +7,16 @@ from typing import Any
 import torch
 from torch import fx
 
+from tracer.graph.fakes.nested_fakes import is_nested
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import OutputGraph
+from tracer.graph.symbols.ragged import ragged_of
 from tracer.graph_breaks import unsupported
 from tracer.operators.proxies import SYM_TYPES
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
+from tracer.variables.tensors.nested_tensors import NestedTensorVariable, RaggedSizeVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable
 from tracer.variables.values.constant import ConstantVariable, is_constant_value
@@ -32,6 +35,10 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
             wrapper = WrapperVariable(node, example, None, example.wrapper, parts)
             output.track(example, wrapper)
             return wrapper
+        if is_nested(example):
+            nested = NestedTensorVariable(node, example)
+            output.track(example, nested)
+            return nested
         if type(example).__name__ not in ("FakeTensor", "Parameter") and not _is_wrapped(example):
             unsupported("tensor-subclass", cls=type(example).__qualname__, source=f"a result of {node.target}")
         if example.dtype in _QUANTISED or example.is_nested:  # fakes lose the quantiser or the nested sizes
@@ -39,6 +46,8 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
         variable = TensorVariable(node, example)
         output.track(example, variable)
         return variable
+    if ragged_of(example) is not None:
+        return RaggedSizeVariable(node, example)
     if isinstance(example, SYM_TYPES):
         constant = example.node.constant
         if constant is None and isinstance(example, torch.SymInt):

@@ -26,6 +26,8 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
         mode = its()
         assert mode is not None, "a mode is called while it exists"
         result = FakeTensorMode._cached_dispatch_impl(mode, func, types, args, kwargs)
+        if result is NotImplemented:  # the class of an operand answers, a nested tensor's
+            return result
         facts = facts_of(func)
         if facts.asks_layout or _gives_new_elements(facts) and _torch_may_be_wrong(func, args, kwargs):
             return with_probed_strides(_LayoutInCompiler(mode), func, args, kwargs, result)

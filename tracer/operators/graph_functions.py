@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.nested._internal import nested_tensor as jagged
 
 _NAMESPACES = (torch.linalg, torch.fft, torch.special, torch._C._nn, torch._C._linalg, torch._C._fft, torch._C._special)
 _NOT_OPERATIONS = frozenset(
@@ -25,6 +26,16 @@ _METADATA = frozenset(
     "_use_cudnn_ctc_loss _cudnn_rnn_flatten_weight_ _nnpack_available _sync".split()
 )
 _QUANTISING = re.compile(r"quantize|quantized_|_make_per_|_empty_(per_channel_)?affine_quantized|int_repr|q_")  # fakes forget it
+# The functions by which torch's own code makes nested tensors with the jagged layout. What calls them is traced through.
+NESTED_TENSOR_MAKERS = frozenset(
+    (
+        jagged.nested_view_from_values_offsets,
+        jagged.nested_view_from_values_offsets_lengths,
+        jagged.nested_from_padded,
+        torch._nested_view_from_jagged,
+        torch._nested_from_padded_tensor,
+    )
+)
 _PYTHON_MODULES = ("torch.nn.functional", "torch.functional", "torch._jit_internal", "torch._lowrank", "torch.linalg")
 
 
@@ -40,6 +51,8 @@ def _operations() -> Iterator[Any]:
             yield getattr(torch._C._VariableFunctions, name)
             if hasattr(torch, name):
                 yield getattr(torch, name)
+    yield from NESTED_TENSOR_MAKERS
+    yield torch.nested.to_padded_tensor
     for name in torch.functional.__all__:
         yield getattr(torch.functional, name)
     for name, function in vars(F).items():

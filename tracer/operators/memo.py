@@ -72,6 +72,8 @@ class CallKey:
 
     def _add_symint(self, value: torch.SymInt) -> None:
         node = value.node
+        if node.is_nested_int():
+            raise NotCacheable("the size of a ragged dim")
         self.parts.append(node)
         self.symbols |= node.shape_env.symbols_of(node.value)
 
@@ -99,7 +101,7 @@ class CallKey:
 def symbols_of(env: TorchShapeEnv, tensor: torch.Tensor) -> set[Symbol]:
     found: set[Symbol] = set()
     for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset()):
-        if isinstance(number, torch.SymInt):
+        if isinstance(number, torch.SymInt) and not number.node.is_nested_int():
             found |= env.symbols_of(number.node.value)
     return found
 

@@ -47,6 +47,9 @@ def recorded(torch_operator: Callable[..., Any], *, guards: bool = False) -> Cal
                 result = self.results.get(key)
                 if result is None:
                     _need_one_trace(self, others)
+                    if others and hasattr(others[0], "reflected"):
+                        reflected: SymNode = others[0].reflected(name, self)  # the other is a ragged size
+                        return reflected
                     result = self.shape_env.bounded(compute(self, *others))
                     if not guards or not self.shape_env.env.suppressed:
                         self.results[key] = result

@@ -11,13 +11,12 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from shapes import known, solver
 from shapes.conversion import NotAnExpression
 from shapes.printing import relation_source
 from shapes.relations import BoolExpr
 from tracer.errors import Unsupported
+from tracer.graph.fakes.fake_tensors import is_symbolic
 from tracer.sources.written import argument_as_written, as_written
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.symbolic import SymNodeVariable
@@ -117,7 +116,7 @@ def _names_of_arguments(env: ShapeEnv) -> Names:
 def _of_value(name: str, value: Any) -> Iterator[tuple[Any, str]]:
     if isinstance(value, TensorVariable):
         for dim, size in enumerate(value.fake.shape):
-            if isinstance(size, torch.SymInt):
+            if is_symbolic(size):
                 yield size.node.value, f"{name}.shape[{dim}]"
     elif isinstance(value, SymNodeVariable) and value.python_type() is int:
         yield value.example.node.value, name

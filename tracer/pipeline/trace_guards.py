@@ -10,14 +10,17 @@ from typing import Any
 from shapes import GuardText
 from tracer import user_marks
 from tracer.bytecode.slots import slot_of_others
+from tracer.graph.fakes.nested_fakes import is_nested, ragged_size_of
 from tracer.guards.base import Guard
 from tracer.guards.identity import Distinct, TypeMatch
+from tracer.guards.nested import RaggedMatch
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import GlobalStateMatch
 from tracer.guards.tensors import MarksMatch
 from tracer.guards.unchanged import Unchanged
 from tracer.interpreter.trace import Trace
 from tracer.protocol.variable import VariableTracker
+from tracer.sources.attributes import AttrSource
 from tracer.sources.base import Source
 from tracer.sources.roots import LocalSource, ObjectSource
 from tracer.sources.tensors import ArrayTensorSource
@@ -38,6 +41,7 @@ def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardTex
         *trace.output.guards,
         *_dim_marks(trace),
         *_distinct_tensors(trace),
+        *_ragged_sizes(trace),
         *_distinct_containers(trace, code),
         *_distinct_keys(trace),
         *trace.memory_guards(),
@@ -55,6 +59,21 @@ def _distinct_tensors(trace: Trace) -> list[Guard]:
     sources = [v.source for v in trace.input_tensors if v.source is not None]
     tensors = [_source_with_identity(source) for source in sources if not isinstance(source.root(), ObjectSource)]
     return [Distinct(tuple(tensors))] if len(tensors) > 1 else []
+
+
+def _ragged_sizes(trace: Trace) -> list[Guard]:
+    """Nested tensors, and tensors that they are made of, must share ragged sizes as they did. That of a nested tensor says it for
+    its offsets and lengths, too."""
+    if not trace.output.world.fake_mode.met_nested:
+        return []
+    nested = {variable.source for variable in trace.input_tensors if is_nested(variable.fake)}
+    numbers: dict[Source, int] = {}
+    for variable in trace.input_tensors:
+        size, source = ragged_size_of(variable.fake), variable.source
+        if size is not None and source is not None and not (type(source) is AttrSource and source.base in nested):
+            numbers[source] = size.number
+    order = list(numbers.values())
+    return [RaggedMatch(tuple(numbers), tuple(map(order.index, order)))] if len(numbers) > 1 else []
 
 
 def _distinct_containers(trace: Trace, code: CodeType) -> list[Guard]:

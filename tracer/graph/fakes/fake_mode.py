@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import _DISPATCH_HANDLE_DIRECTLY, _DISPATCH_META_HANDLERS, FakeTensor, FakeTensorMode
+from torch.nested._internal.nested_tensor import NestedTensor
 
 from tracer import operators
 from tracer.discovery import import_modules
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
+from tracer.graph.symbols.ragged import RaggedSize
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.operators.facts import OperatorFacts, facts_of, leaves
 from tracer.operators.meta import operator_result
@@ -51,11 +53,17 @@ class FakeMode(FakeTensorMode):
         self.failing = 0  # how many operators of the trace may fail when the graph runs
         self.met_wrapper = False  # whether there are fakes of wrappers
         self.dispatched: Callable[..., Any] | None = None  # set by `answer_wrappers_with`
+        self.ragged_numbers: dict[int, int] = {}  # by PyTorch's number of a ragged size: the one in this trace
+        self._ragged_sizes = 0
+        # What nested tensors that are inputs remember of their lengths: the dict of one, that of its fake, and where it is found.
+        self.seqlens: list[tuple[dict[str, Any], dict[str, torch.Tensor], Any]] = []
+        self.written_in_nested: list[int] = []  # storages that operations on nested tensors wrote to
+        self.met_nested = False  # whether there are fakes of nested tensors
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
-        if WrapperFake in types:
+        if WrapperFake in types or NestedTensor in types:
             return NotImplemented
         if func in _DISPATCH_META_HANDLERS or func in _DISPATCH_HANDLE_DIRECTLY:
             return super().dispatch(func, types, args, kwargs or {})
@@ -76,6 +84,18 @@ class FakeMode(FakeTensorMode):
         """The result of an operator on fakes. Unlike `dispatch`, it notes nothing about the operator."""
         return operator_result(self, func, types, args, kwargs)
 
+    def create_symbolic_nested_int(self, *, nt_tensor_id: int | None = None) -> torch.SymInt:
+        """The ragged size of offsets or lengths that have none yet. PyTorch calls this."""
+        self._ragged_sizes += 1
+        return torch.SymInt(RaggedSize(self.torch_env, self._ragged_sizes, self.torch_env.int_nodes[1]))
+
+    def ragged_size(self, number: int) -> torch.SymInt:
+        """The ragged size of an input for which PyTorch has this number."""
+        known = self.ragged_numbers.get(number)
+        if known is None:
+            return self.create_symbolic_nested_int()
+        return torch.SymInt(RaggedSize(self.torch_env, known, self.torch_env.int_nodes[1]))
+
     def note_layout_guessed(self) -> None:
         """Called for a result whose layout was guessed: where a dim may have size 0 or 1, its real strides may be others."""
         self.layout_guessed = True
@@ -87,6 +107,10 @@ class FakeMode(FakeTensorMode):
     def note_wrapper(self) -> None:
         """Called when a fake of a wrapper is made. From then on operations may come to the program's `__torch_dispatch__`."""
         self.met_wrapper = True
+
+    def note_nested(self) -> None:
+        """Called before a fake of a nested tensor is made."""
+        self.met_nested = True
 
     def answer_wrappers_with(self, dispatched: Callable[..., Any] | None) -> None:
         """Sets the function that is called for operators on wrappers: it traces the program's `__torch_dispatch__`."""

@@ -22,6 +22,7 @@ from shapes.polynomial import IntExpr
 from shapes.symbols import Symbol
 from tracer.graph.fakes.fake_mode import FakeMode
 from tracer.graph.fakes.input_memory import RealMemory
+from tracer.graph.fakes.nested_fakes import makes_nested, nested_in, running_nested
 from tracer.graph.fakes.wrapper_fakes import with_history, wrapper_fake, wrappers_in
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.graph.symbols.sym_node import SymNode
@@ -55,6 +56,7 @@ class FakeWorld:
         """Called when the trace has ended. Drops the references to functions that would keep its frames alive."""
         self.env.where = _nowhere
         self.fake_mode.answer_wrappers_with(None)
+        self.fake_mode.seqlens.clear()
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
@@ -201,10 +203,13 @@ class FakeWorld:
             self._outer_keys = dispatch_state()
         self._passed_keys = None
         kernels = contextlib.nullcontext() if of_wrappers else enable_python_dispatcher()
+        nested: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if self._concerns_nested(function, args, kwargs):
+            nested = running_nested(self.fake_mode, self.env)
         note = None if self.fake_mode.asks_layout else self.fake_mode.note_layout_guessed
         args, kwargs = _without_some_floats(function, args, kwargs or {})
         try:
-            with _excluding(passed), self.fake_mode, kernels, self.torch_env.answering_by_default(note):
+            with nested, _excluding(passed), self.fake_mode, kernels, self.torch_env.answering_by_default(note):
                 return function(*args, **kwargs)
         finally:
             self._passed_keys, self._outer_keys = passed, outer
@@ -212,9 +217,18 @@ class FakeWorld:
     def concerns_wrappers(self, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
         """Whether a function is called with wrappers. It then runs without rules and Python kernels: C++ alone decides which of
         its operators reach the program's `__torch_dispatch__`, as when the graph runs."""
+        if self._concerns_nested(function, args, kwargs):
+            return True
         if not self.fake_mode.met_wrapper:
             return False
         return bool(wrappers_in((getattr(function, "__self__", None), args, kwargs)))
+
+    def _concerns_nested(self, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+        """Whether a function takes or makes nested tensors."""
+        if makes_nested(function):
+            self.fake_mode.note_nested()
+            return True
+        return self.fake_mode.met_nested and nested_in((getattr(function, "__self__", None), args, kwargs))
 
     @contextlib.contextmanager
     def called_back(self) -> Iterator[None]:
@@ -327,8 +341,8 @@ def storages_of(examples: Iterable[Any]) -> set[int]:
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether a number is a SymInt, SymFloat or SymBool that is not a constant."""
-    return isinstance(value, SYM_TYPES) and value.node.constant is None
+    """Whether a number is a SymInt, SymFloat or SymBool that is not a constant, nor the size of a ragged dim."""
+    return isinstance(value, SYM_TYPES) and value.node.constant is None and not value.node.is_nested_int()
 
 
 def expr_of(number: Any) -> Any:

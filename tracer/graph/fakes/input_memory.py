@@ -15,6 +15,8 @@ from tracer.operators.facts import offset_argument
 if TYPE_CHECKING:
     from collections.abc import Set
 
+    from torch import fx
+
     from tracer.graph.output_graph import GraphInput
 
 
@@ -38,12 +40,20 @@ class InputMemory:
 
     def __init__(self) -> None:
         self._inputs: list[tuple[GraphInput, int]] = []  # with the storages of their fakes
+        self._nested: dict[int, list[fx.Node]] = {}  # storages of what nested tensors are made of, with its nodes
         self._written: Set[int] = set()  # storages of fakes that operations have written to
         self._checked = 0  # how many these were at the last check
         self._whole = False  # as in `Sharing`
 
     def add(self, item: GraphInput) -> None:
         self._inputs.append((item, item.fake.untyped_storage()._cdata))
+        if self._checked:
+            self._check()
+
+    def add_nested(self, part: fx.Node) -> None:
+        """Notes that an input is a nested tensor made of this tensor, an input as well; or that the program reads this part."""
+        storage = part.meta["example_value"].untyped_storage()._cdata
+        self._nested.setdefault(storage, []).append(part)
         if self._checked:
             self._check()
 
@@ -54,6 +64,16 @@ class InputMemory:
         if len(written) != self._checked or whole != self._whole:
             self._written, self._checked, self._whole = written, len(written), whole
             self._check()
+        elif self._nested and written:
+            self._check_nested()
+
+    def _check_nested(self) -> None:
+        """Breaks the graph for a write to memory that a nested tensor shares with another input, or with a part of it that is
+        used by itself. Compilers take nested tensors apart, and do not see that."""
+        for storage, parts in self._nested.items():
+            lone = len(parts) == 1 and not parts[0].users and sum(storage == other for _, other in self._inputs) == 1
+            if storage in self._written and not lone:
+                unsupported("mutation-of-input", value="memory that a nested tensor shares with another input")
 
     def sharing(self, inputs: list[GraphInput] | None = None) -> Sharing:
         """How all inputs share memory, or those that were not removed from the graph."""
@@ -71,6 +91,7 @@ class InputMemory:
 
     def _check(self) -> None:
         sharing = self.sharing()
+        self._check_nested()
         for group in sharing.groups:
             if len(group) > 1 and any(item.real.requires_grad for item in group):
                 unsupported("mutation-of-input", value="memory that inputs share of which one requires a gradient")

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
+from shapes.policy import DimPolicy
 from tracer import user_marks
 from tracer.graph.fakes.fake_tensors import expr_of, is_leaf, is_symbolic
+from tracer.graph.fakes.nested_fakes import share_ragged_size
 from tracer.guards.base import Guard
 from tracer.guards.class_shape import ClassShape, ClassTemplate
 from tracer.guards.constants import LIBRARY_VALUES, NATIVE_ENUMS, is_guardable_constant
@@ -122,10 +124,9 @@ class VariableBuilder:
         return variable
 
     def _variable(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-        known = self._by_identity.get(_identity(value, source))
+        known = self.known_at(value, source)
         if known is not None:
-            self._guard_same(known[1], value, source)
-            return known[1]
+            return known
         self._is_recreated(type(value))  # notes it: a lookup on such a class relies on its bases only
         build = _builder_of(type(value))
         self._building += 1
@@ -173,6 +174,14 @@ class VariableBuilder:
         """The variable that was remembered for this object; None if there is none."""
         found = self._by_identity.get(id(value))
         return None if found is None else found[1]
+
+    def known_at(self, value: Any, source: Source) -> VariableTracker | None:
+        """As `known`, with a guard that the value is found at `source`, too."""
+        found = self._by_identity.get(_identity(value, source))
+        if found is None:
+            return None
+        self._guard_same(found[1], value, source)
+        return found[1]
 
     @property
     def is_collecting(self) -> bool:
@@ -312,14 +321,14 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
     if not plain and is_wrapper(value):
         builder.trace.overrides.note_class(cls)
         with torch._C.DisableTorchFunctionSubclass():
-            return _plain_tensor(builder, value, source, WrapperVariable)
+            return plain_tensor(builder, value, source, WrapperVariable)
     if not (plain or is_traceable_subclass(cls)) or not _is_strided(value):
         return opaque(builder, value, source)
     if plain:
-        return _plain_tensor(builder, value, source, TensorVariable)
+        return plain_tensor(builder, value, source, TensorVariable)
     builder.trace.overrides.note_subclass()
     with torch._C.DisableTorchFunctionSubclass():
-        return _plain_tensor(builder, value, source, TensorSubclassVariable)
+        return plain_tensor(builder, value, source, TensorSubclassVariable)
 
 
 def _is_strided(value: torch.Tensor) -> bool:
@@ -327,9 +336,18 @@ def _is_strided(value: torch.Tensor) -> bool:
         return value.layout is torch.strided and not value.is_quantized and not value.is_nested
 
 
-def _plain_tensor(builder: VariableBuilder, value: torch.Tensor, source: Source, make: type[TensorVariable]) -> VariableTracker:
+def is_plain_tensor(value: torch.Tensor) -> bool:
+    """Whether a tensor is of no subclass, and strided."""
+    return type(value) in (torch.Tensor, torch.nn.Parameter) and _is_strided(value)
+
+
+def plain_tensor(
+    builder: VariableBuilder, value: torch.Tensor, source: Source, make: type[TensorVariable], symbols: Collection[int] = ()
+) -> VariableTracker:
+    """The tracked form of a strided tensor, of class `make`. The sizes of dims in `symbols` are symbols in any case."""
     cls, trace = type(value), builder.trace
     policies, constraints = trace.policy.dims(source, value)
+    policies = [DimPolicy.DYNAMIC if dim in symbols else policy for dim, policy in enumerate(policies)]
     output = trace.output
     with trace.torch_state.as_at_entry():
         make_fake = output.world.fakify_wrapper if make is WrapperVariable else output.world.fakify
@@ -340,6 +358,7 @@ def _plain_tensor(builder: VariableBuilder, value: torch.Tensor, source: Source,
     for dim, stride in enumerate(fake.stride()):  # after all sizes, one of which it may be
         if is_symbolic(stride) and expr_of(stride).is_Symbol:
             output.add_symbol(expr_of(stride), TensorStrideSource(source, dim), value.stride(dim), stride)
+    share_ragged_size(output.world.fake_mode, value, fake)  # if it is the offsets of nested tensors
     node = output.add_input(source, value, fake)
     dynamic = {dim for dim, size in enumerate(fake.shape) if is_symbolic(size)}
     dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
