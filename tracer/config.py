@@ -83,6 +83,16 @@ _key("verbose", False, "Errors of the tracer show its own stack beside the user'
 _key("prune_guards", True, "Shape guards that the solver proves implied by the others are dropped.")
 _key("skip_messages", False, "Warnings and calls of loggers in traced code are left out of it.")
 _key("convert_every_frame", False, "Frames without tensors are replaced too, also the library's: tries the tracer on any Python.")
+_key(
+    "agree_across_ranks",
+    "never",
+    "What the ranks of a distributed program decide together: `at_misses`, which sizes are symbols; `at_calls`, also when "
+    "something is compiled ([howto/ranks.md](howto/ranks.md)). Read when something is compiled.",
+    "never",
+    "at_misses",
+    "at_calls",
+)
+_key("agree_timeout", 300.0, "Seconds that a rank waits for the others before it decides alone.")
 _key("compile_timeout", 0.0, "Seconds that a trace and its backend may take; then the frame runs in CPython. 0: no limit.")
 _key("max_trace_instructions", 5_000_000, "A trace longer than this breaks the graph.")
 _key(
@@ -194,7 +204,7 @@ def snapshot() -> dict[str, Any]:
 _WITHOUT_EFFECT_ON_TRACES = frozenset({
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
     "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
-    "cache_dir", "cache_size", "replay",
+    "cache_dir", "cache_size", "replay", "agree_across_ranks", "agree_timeout",
 })  # fmt: skip
 
 

@@ -173,7 +173,6 @@ _NO_EFFECT: tuple[tuple[Any, str], ...] = (
     (dynamo, "set_recursion_limit"),
 )
 _REFUSED: tuple[tuple[Any, str], ...] = (
-    (torch.compiler, "set_enable_guard_collectives"),
     *((torch.compiler, name) for name in ("precompile",) if hasattr(torch.compiler, name)),  # torch 2.14
     (convert_frame, "replay"),
 )

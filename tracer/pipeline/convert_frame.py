@@ -38,7 +38,7 @@ from tracer.pipeline.traced_call import StaleGuards, TracedCall
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import recorded
 from tracer.protocol.variable import ObservedException, VariableTracker
-from tracer.runtime import log_texts
+from tracer.runtime import agreement, log_texts
 from tracer.runtime.frame_state import DynamismPolicy
 from tracer.runtime.guarded_code import GuardedCode, entries_of, make_entry
 from tracer.runtime.time_limit import TimeLimit
@@ -117,6 +117,8 @@ class FrameConversion:
                     builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume, *self._described())
                     with trace.torch_state.scope():
                         body = self._run(trace, root, builder)
+                    if self._ranks_want_another():
+                        continue
                     entry = self._finish(trace, builder, body)
                 if entry is not _C.SKIP and entry.guarded_code.broken:
                     entry.guarded_code.reason = "" if reason is None else str(reason)
@@ -142,6 +144,14 @@ class FrameConversion:
                 trace.close(root)
             errors.forget_frames(reason)  # its traceback would keep this frame alive, and with it the program's arguments
         raise errors.LeftToCPython(reason)
+
+    def _ranks_want_another(self) -> bool:
+        """Whether other ranks of the program see sizes for which this trace is not the right one. They are asked once."""
+        meeting = agreement.meeting_about(self.function.__code__)
+        if meeting is None:
+            return False
+        with self.limit.paused():
+            return meeting.exchange(self.history)
 
     def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool, inlined: bool) -> _C.Dispatcher:
         in_cpython = innermost and self._break_before_loop is not None
