@@ -135,10 +135,11 @@ def _initial(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 class _Overlay(NamedTuple):
-    """The settings of one `patch`; `values` contains those of the outer patches too."""
+    """The settings of one `patch`; `values` contains those of the outer patches too. `block`: the setting of `begin_setting`."""
 
     values: dict[str, Any]
     below: _Overlay | None
+    block: str = ""
 
 
 _defaults: dict[str, Any] = _initial(os.environ)
@@ -193,6 +194,31 @@ class patch:
                 return fn(*args, **kwargs)
 
         return patched
+
+
+def begin_setting(name: str, value: Any) -> None:
+    """Until the matching `end_setting`, this context has the setting. The tracer knows the two by identity: in traced code, the
+    setting holds for the trace of what stands between them."""
+    below = _overlay.get()
+    _overlay.set(_Overlay({**(below.values if below else {}), name: _checked(name, value)}, below, name))
+
+
+def before_block(inner: int) -> tuple[str, Any] | None:
+    """The setting of a block that has begun in this context, `inner` blocks further out than the innermost: its name, and the
+    value that it has outside. None if there is no such block."""
+    overlay = _overlay.get()
+    while overlay is not None:
+        if overlay.block and not inner:
+            below = overlay.below.values if overlay.below else {}
+            return overlay.block, below.get(overlay.block, _defaults[overlay.block])
+        inner -= bool(overlay.block)
+        overlay = overlay.below
+    return None
+
+
+def end_setting() -> None:
+    """Ends what the last `begin_setting` began."""
+    patch().__exit__()
 
 
 def snapshot() -> dict[str, Any]:

@@ -150,10 +150,12 @@ class Meeting:
         self.is_over = True
         try:
             self._of.board.post(f"{self._key}/{self._of.board.rank}", _written(history.told()))
-            return history.hear([_read(note) for note in self._notes() if note])
+            others = [_read(note) for note in self._notes() if note]
         except Unreachable as why:
             self._of.go_on_alone(self.code, why)
             return False
+        differs: bool = history.hear(others)
+        return differs
 
     def _notes(self) -> list[str | None]:
         board = self._of.board

@@ -99,6 +99,7 @@ class RegionState:
         self.resumes: weakref.WeakValueDictionary[tuple[int, int], _C.Dispatcher] = weakref.WeakValueDictionary()
         self.structure: int | None = None  # of the module at its last miss, see runtime.twins
         self.families: dict[tuple[Any, ...], twins.Family] = {}  # of the twins that it has, by what they have in common
+        self.open_settings = IdentityMap()  # code of resume functions -> how many blocks of settings are open where they begin
         self.left_to_cpython = IdentityMap()  # code of resume functions that CPython runs
         self.stored: dict[tuple[str, int, int], _C.Entry | None] = {}  # made of files of `config.cache_dir`
         self.region = _C.Region(_callback_of(self), decision_among)
@@ -416,7 +417,12 @@ def _callback_of(state: RegionState) -> Callable[..., Any]:
         with agreement.handling_miss():
             if state.miss_handler is not None and function.__code__ not in state.roots:
                 return None  # called by a missed call that runs uncompiled, as hundreds of functions of a model are
-            return _outside_dynamo(state.on_miss)(function, args)
+            try:
+                return _outside_dynamo(state.on_miss)(function, args)
+            except BaseException:  # no code of the program runs behind the break, where these blocks would end
+                for _ in range(state.open_settings.get(function.__code__, 0)):
+                    config.end_setting()
+                raise
 
     return on_miss
 
