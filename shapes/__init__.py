@@ -16,6 +16,7 @@ _HOME = {
     "Past": "policy",
     "ShapePolicy": "policy",
     "SizeHistory": "policy",
+    "Told": "policy",
     "DimConstraint": "constraints",
     "ConstraintViolationError": "constraints",
     "IntExpr": "polynomial",

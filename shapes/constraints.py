@@ -32,6 +32,7 @@ class DimConstraint:
     max: int | None = None
     strict: bool = True  # whether a contradiction is an error: of mark_dynamic, but not of maybe_mark_dynamic
     shape_id: str | None = None  # of an unbacked size: it equals all others with this id
+    hint: int | None = None  # the size that compilers are to take for the usual one
 
     def __post_init__(self) -> None:
         for name in ("min", "max"):

@@ -67,6 +67,7 @@ class ShapeEnv:
         self.runtime_asserts: list[RuntimeAssert] = []
         self.fresh_unbacked: list[Symbol] = []  # made since the last `take_fresh_unbacked`
         self.constraints: dict[Symbol, DimConstraint] = {}
+        self.hints_for_compilers: dict[Symbol, int] = {}  # what the user says is the usual size
         self.bindings: dict[str, tuple[Label, IntExpr, Why]] = {}
         self.declared: dict[str, IntExpr] = {}  # the name of a label -> its value in the declared domain
         self.declared_symbols: set[Symbol] = set()
@@ -122,7 +123,16 @@ class ShapeEnv:
             self._duck_symbols.add(symbol, hint, past)
         if constraint is not None:
             self.constraints[symbol] = constraint
+            self._take_hint(symbol, constraint)
         return self.integer(symbol.expr)
+
+    def tell_compilers(self, expr: sympy.Basic, hint: int) -> None:
+        """Says what a number usually is. Of a number that is no symbol, nothing is said."""
+        self.hints_for_compilers.update({symbol: hint for symbol in self._symbols if symbol.sympy == expr})
+
+    def _take_hint(self, symbol: Symbol, constraint: DimConstraint) -> None:
+        if constraint.hint is not None:
+            self.hints_for_compilers[symbol] = constraint.hint
 
     def _size_range(self, constraint: DimConstraint | None, specialize_zero_one: bool | None) -> Range:
         low, high = self.policy.least_size(specialize_zero_one), INF
@@ -147,6 +157,8 @@ class ShapeEnv:
                 self._require(self.boolean(bound), Why.MARK)
             return self.integer(symbol.expr)
         symbol = self._new_symbol(Kind.UNBACKED_INT, None, (low, high), (0, INF), label)
+        if constraint is not None:
+            self._take_hint(symbol, constraint)
         if shape_id is not None:
             self._by_shape_id[shape_id] = symbol, hint
         return self.integer(symbol.expr)

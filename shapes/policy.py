@@ -70,6 +70,23 @@ class _Change(NamedTuple):
     before: tuple[Any, ...]  # what was seen in the calls before it
 
 
+class Told(NamedTuple):
+    """What the calls of one process have shown: the values last seen at each place, and the positions that have varied."""
+
+    seen: Mapping[str, tuple[Any, ...]]
+    varying: Mapping[str, Sequence[int]]
+
+    def takes_for_one(self, other: Told) -> bool:
+        """Whether there are two varying values that are equal here, so that they may share a symbol, and differ there."""
+        elsewhere: dict[Any, Any] = {}  # value here -> value there
+        for place, positions in self.varying.items():
+            here, there = self.seen[place], other.seen.get(place, ())
+            for at in positions if len(here) == len(there) else ():
+                if there[at] is not None and elsewhere.setdefault(here[at], there[at]) != there[at]:
+                    return True
+        return False
+
+
 @dataclasses.dataclass
 class SizeHistory:
     """The values at each place in earlier calls. A value that has changed is dynamic from then on."""
@@ -126,6 +143,24 @@ class SizeHistory:
         self.begin()
         for place, values in seen.items():
             self.observe(place, values)
+
+    def told(self) -> Told:
+        """What the calls so far have shown, for other processes."""
+        return Told(dict(self.seen), {place: sorted(positions) for place, positions in self.varying.items() if positions})
+
+    def hear(self, others: Sequence[Told]) -> bool:
+        """Takes the calls that other processes have made for earlier calls of this one. Returns whether that changes how the call
+        is traced: a position is dynamic that was not, or two values that share a symbol differ elsewhere."""
+        own = self.told()
+        for other in others:
+            alike = [place for place in other.seen if len(self.seen.get(place, other.seen[place])) == len(other.seen[place])]
+            self.repeat({place: other.seen[place] for place in alike})
+            for place in alike:
+                self.varying.setdefault(place, set()).update(other.varying.get(place, ()))
+        self.repeat(own.seen)
+        now = self.told().varying
+        grown = any(now.get(place, []) != own.varying.get(place, []) for place in own.seen)
+        return grown or any(own.takes_for_one(other) for other in others)
 
     def policies(self, place: str, values: Sequence[Any], default: DimPolicy = DimPolicy.STATIC) -> list[DimPolicy]:
         """The policy of each position after this call: duck-shaped where it has varied."""

@@ -83,6 +83,16 @@ _key("verbose", False, "Errors of the tracer show its own stack beside the user'
 _key("prune_guards", True, "Shape guards that the solver proves implied by the others are dropped.")
 _key("skip_messages", False, "Warnings and calls of loggers in traced code are left out of it.")
 _key("convert_every_frame", False, "Frames without tensors are replaced too, also the library's: tries the tracer on any Python.")
+_key(
+    "agree_across_ranks",
+    "never",
+    "What the ranks of a distributed program decide together: `at_misses`, which sizes are symbols; `at_calls`, also when "
+    "something is compiled ([howto/ranks.md](howto/ranks.md)). Read when something is compiled.",
+    "never",
+    "at_misses",
+    "at_calls",
+)
+_key("agree_timeout", 300.0, "Seconds that a rank waits for the others before it decides alone.")
 _key("compile_timeout", 0.0, "Seconds that a trace and its backend may take; then the frame runs in CPython. 0: no limit.")
 _key("max_trace_instructions", 5_000_000, "A trace longer than this breaks the graph.")
 _key(
@@ -125,10 +135,11 @@ def _initial(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 class _Overlay(NamedTuple):
-    """The settings of one `patch`; `values` contains those of the outer patches too."""
+    """The settings of one `patch`; `values` contains those of the outer patches too. `block`: the setting of `begin_setting`."""
 
     values: dict[str, Any]
     below: _Overlay | None
+    block: str = ""
 
 
 _defaults: dict[str, Any] = _initial(os.environ)
@@ -185,6 +196,31 @@ class patch:
         return patched
 
 
+def begin_setting(name: str, value: Any) -> None:
+    """Until the matching `end_setting`, this context has the setting. The tracer knows the two by identity: in traced code, the
+    setting holds for the trace of what stands between them."""
+    below = _overlay.get()
+    _overlay.set(_Overlay({**(below.values if below else {}), name: _checked(name, value)}, below, name))
+
+
+def before_block(inner: int) -> tuple[str, Any] | None:
+    """The setting of a block that has begun in this context, `inner` blocks further out than the innermost: its name, and the
+    value that it has outside. None if there is no such block."""
+    overlay = _overlay.get()
+    while overlay is not None:
+        if overlay.block and not inner:
+            below = overlay.below.values if overlay.below else {}
+            return overlay.block, below.get(overlay.block, _defaults[overlay.block])
+        inner -= bool(overlay.block)
+        overlay = overlay.below
+    return None
+
+
+def end_setting() -> None:
+    """Ends what the last `begin_setting` began."""
+    patch().__exit__()
+
+
 def snapshot() -> dict[str, Any]:
     """All settings as this context sees them."""
     current = _overlay.get()
@@ -194,7 +230,7 @@ def snapshot() -> dict[str, Any]:
 _WITHOUT_EFFECT_ON_TRACES = frozenset({
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
     "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
-    "cache_dir", "cache_size", "replay",
+    "cache_dir", "cache_size", "replay", "agree_across_ranks", "agree_timeout",
 })  # fmt: skip
 
 

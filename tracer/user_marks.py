@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -126,16 +126,62 @@ _TORCHS_CONSTANT, _TORCHS_DISABLED, _TORCHS_ORIGINAL = (
 )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class SizePredicate:
+    """A condition on a size: a function of it. Functions that the same line of the program makes, over equal data, are one
+    condition."""
+
+    function: Callable[[Any], Any]
+
+    def holds(self, size: int) -> bool:
+        return bool(self.function(size))
+
+    def _key(self) -> Any:
+        function = self.function
+        if type(function) is not FunctionType or function.__kwdefaults__ is not None:
+            return id(function)
+        try:
+            key = function.__code__, function.__defaults__, tuple([cell.cell_contents for cell in function.__closure__ or ()])
+            hash(key)
+        except (ValueError, TypeError):  # an empty cell; data that is not hashed
+            return id(function)
+        return key
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is SizePredicate and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__qualname__", None) or repr(self.function)
+
+
 @dataclasses.dataclass(frozen=True)
 class DimMark:
     """The mark on one dim; `kind` is "dynamic", "maybe_dynamic", "static" or "unbacked". `strides`: its stride varies, too.
-    `shape_id`: an unbacked dim has the size of all others with this id."""
+    `shape_id`: an unbacked dim has the size of all others with this id. `hint`: the size that compilers are to take for the usual
+    one. `predicates`: conditions under which the size has code of its own, the first that holds."""
 
     kind: str
     min: int | None = None
     max: int | None = None
     strides: bool = False
     shape_id: str | None = None
+    hint: int | None = None
+    predicates: tuple[SizePredicate, ...] = ()
+
+    def asks(self, size: int) -> list[tuple[SizePredicate, bool]]:
+        """The conditions up to the first that holds, with whether they do: what decides which code serves this size."""
+        found: list[tuple[SizePredicate, bool]] = []
+        for each in self.predicates:
+            found.append((each, each.holds(size)))
+            if found[-1][1]:
+                break
+        return found
+
+    def has_code_of_its_own(self, size: int) -> bool:
+        return any(holds for _, holds in self.asks(size))
 
 
 class SizesByName:
@@ -206,13 +252,21 @@ def marks_of_torch(attributes: Mapping[str, Any], tensor: Any) -> dict[int, DimM
     rank = tensor.dim()
     bounds = {"dynamic": {each.dim: (each.min, each.max) for each in attributes.get("_dynamo_dynamic_range", ())}}
     bounds["unbacked"] = attributes.get("_dynamo_unbacked_bounds", {})
-    shape_ids = attributes.get("_dynamo_shape_ids", {})
+    shape_ids, hints = attributes.get("_dynamo_shape_ids", {}), attributes.get("_dynamo_hint_overrides", {})
+    predicates = attributes.get("_specialize_on", {})
     found = {}
     for name, kind in _KINDS_OF_TORCH.items():
         for dim in attributes.get(name, ()):
             if -rank <= dim < rank:
                 low, high = bounds.get(kind, {}).get(dim, (None, None))
-                found[dim % rank] = DimMark(kind, low, high, shape_id=shape_ids.get(dim) if kind == "unbacked" else None)
+                found[dim % rank] = DimMark(
+                    kind,
+                    low,
+                    high,
+                    shape_id=shape_ids.get(dim) if kind == "unbacked" else None,
+                    hint=hints.get(dim),
+                    predicates=tuple(map(SizePredicate, predicates.get(dim) or ())),
+                )
     return found
 
 

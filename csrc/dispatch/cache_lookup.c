@@ -2,8 +2,9 @@
  *   1. the bucket of the code and the globals is found, and entries that have become invalid are dropped from it;
  *   2. one entry is checked as it is. Of several, a Decision leaves those that may hold, and the one that held last is checked
  *      first. An entry that holds ends the lookup;
- *   3. on a miss the region's callback is asked, unless the stance, a skip mark or the recursion limit forbids that;
- *   4. its answer is an entry, which is installed and run; None, or SKIP, which is noted for the code.
+ *   3. where the region has an `agree`, that is told of hits and misses, and may make a miss of a hit;
+ *   4. on a miss the region's callback is asked, unless the stance, a skip mark or the recursion limit forbids that;
+ *   5. its answer is an entry, which is installed and run; None, or SKIP, which is noted for the code.
  * Checks and callbacks may run any code. So the bucket and its tuple of entries are held by the call site until the call ends. */
 #include "dispatch/cache_lookup.h"
 
@@ -180,11 +181,46 @@ apply_answer(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
     return result;
 }
 
+/* Whether the callback may be asked about this site. */
+static int
+may_be_traced(ThreadContext *context, const CallSite *site)
+{
+    return thread_context_stance(context) != STANCE_RUN_ONLY && !region_is_skipped(site->region, site->code)
+           && thread_recursion_left(PyThreadState_Get()) >= FRAMES_OF_A_TRACE;
+}
+
+/* What the region's `agree` makes of a hit or a miss. */
+static CheckResult
+agree(ThreadContext *context, CallSite *site, CheckResult found, Entry **entry)
+{
+    if (!may_be_traced(context, site)) {
+        return found;
+    }
+    PyObject *callable = Py_NewRef(site->region->agree);
+    PyObject *call[] = {NULL, (PyObject *)site->region, (PyObject *)site->function, found == CHECK_HIT ? Py_True : Py_False};
+    Region *outer = thread_context_exchange(context, NULL);
+    PyObject *answer = PyObject_Vectorcall(callable, call + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    Py_XDECREF(thread_context_exchange(context, outer));
+    Py_DECREF(callable);
+    int stays = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    if (stays < 0) {
+        Py_CLEAR(*entry);
+        return CHECK_ERROR;
+    }
+    if (!stays && found == CHECK_HIT) {
+        call_site_drop_found(site);
+        (*entry)->hits--;
+        Py_CLEAR(*entry);
+        return CHECK_MISS;
+    }
+    return found;
+}
+
 static LookupResult
 handle_miss(ThreadContext *context, CallSite *site, Entry **entry)
 {
-    if (thread_context_stance(context) == STANCE_RUN_ONLY || region_is_skipped(site->region, site->code)
-        || thread_recursion_left(PyThreadState_Get()) < FRAMES_OF_A_TRACE) {
+    if (!may_be_traced(context, site)) {
         return LOOKUP_ORIGINAL;
     }
     PyObject *globals = Py_NewRef(site->function->func_globals);
@@ -213,7 +249,12 @@ cache_find(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry
 static LookupResult
 look_up(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 {
-    switch (cache_find(context, site, bucket, entry)) {
+    CheckResult found = cache_find(context, site, bucket, entry);
+    int of_entries = bucket != NULL || site->searched[0] != NULL; /* not a frame that the hook offers for the first time */
+    if (site->region->agree != NULL && (found == CHECK_HIT || (found == CHECK_MISS && of_entries))) {
+        found = agree(context, site, found, entry);
+    }
+    switch (found) {
     case CHECK_ERROR:
         return LOOKUP_FAILED;
     case CHECK_EXHAUSTED:

@@ -213,6 +213,7 @@ region_traverse(Region *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->callback);
     Py_VISIT(self->decide);
+    Py_VISIT(self->agree);
     Py_VISIT(self->on_death);
     for (size_t i = 0; i < self->records.capacity; i++) {
         CodeRecord *record = self->records.slots[i].value;
@@ -230,6 +231,7 @@ region_tp_clear(Region *self)
     clear_records(self);
     Py_CLEAR(self->callback);
     Py_CLEAR(self->decide);
+    Py_CLEAR(self->agree);
     Py_CLEAR(self->on_death);
     return 0;
 }
@@ -390,6 +392,29 @@ static PyMethodDef region_methods[] = {
     {NULL},
 };
 
+static PyObject *
+region_get_agree(Region *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->agree == NULL ? Py_None : self->agree);
+}
+
+static int
+region_set_agree(Region *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (value != NULL && value != Py_None && !PyCallable_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "agree must be callable or None, not %.100s", Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    Py_XSETREF(self->agree, value == Py_None ? NULL : Py_XNewRef(value));
+    return 0;
+}
+
+static PyGetSetDef region_getset[] = {
+    {"agree", (getter)region_get_agree, (setter)region_set_agree,
+     "None, or agree(region, func, hit) -> bool, called at each lookup: False makes a miss of a hit.", NULL},
+    {NULL},
+};
+
 static PyMemberDef region_members[] = {
     {"callback", T_OBJECT_EX, offsetof(Region, callback), READONLY, "callback(region, func, args)"},
     {"offered", T_PYSSIZET, offsetof(Region, offered), READONLY, "How many frames the hook brought here."},
@@ -413,6 +438,7 @@ PyTypeObject Region_Type = {
     .tp_repr = (reprfunc)region_repr,
     .tp_methods = region_methods,
     .tp_members = region_members,
+    .tp_getset = region_getset,
     .tp_weaklistoffset = offsetof(Region, weakrefs),
 };
 

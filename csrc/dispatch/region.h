@@ -12,6 +12,7 @@ struct Region {
     PyObject *callback;
     PyObject *decide;   /* makes the Decision over several entries, called with their tuple; NULL: none is made */
     PointerMap records; /* code object -> CodeRecord */
+    PyObject *agree;    /* NULL, or asked by agree(region, function, hit) whether a hit is to be one */
     PyObject *on_death; /* called when one of the code objects dies; made at the first */
     PyObject *weakrefs;
     Py_ssize_t offered; /* frames that the hook brought here */

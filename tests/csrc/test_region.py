@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from types import FunctionType
@@ -309,3 +310,52 @@ def test_entry_keeps_whatever_the_python_side_hangs_on_it():
     assert (made.needs_hook, made.valid, made.hits) == (False, True, 0)
     assert weakref.ref(made)() is made
     assert "replaced" in repr(made) and "Region" in repr(Region(print)) and repr(_C.SKIP) == "SKIP"
+
+
+def test_a_region_is_told_of_hits_and_misses_and_may_make_a_miss_of_a_hit():
+    f = fresh(original)
+    ask = Recorder(original=entry(replaced))
+    region = Region(ask)
+    call = Dispatcher(region, f)
+    assert region.agree is None
+    told = []
+
+    def agree(of, function, hit):
+        assert of is region and function is f
+        told.append(hit)
+        return len(told) < 3
+
+    region.agree = agree
+    assert call(1) == ("replaced", 1) and call(2) == ("replaced", 2)
+    ask.answers["original"] = entry(replaced_too)
+    assert call(3) == ("replaced too", 3)
+    assert told == [False, True, True]
+    assert [each.hits for each in region.entries()] == [0, 1]
+    region.agree = None
+    assert call(4) == ("replaced too", 4) and len(told) == 3
+
+
+def test_an_error_in_agree_is_the_error_of_the_call():
+    region = Region(Recorder(original=entry(replaced)))
+    call = Dispatcher(region, fresh(original))
+    call(1)
+
+    def agree(of, function, hit):
+        raise OSError("no other process")
+
+    region.agree = agree
+    with pytest.raises(OSError, match="no other process"):
+        call(1)
+    with pytest.raises(TypeError, match="agree must be callable or None, not int"):
+        region.agree = 3
+    del region.agree
+    assert region.agree is None and call(1) == ("replaced", 1)
+
+
+def test_agree_goes_with_its_region():
+    region = Region(Recorder())
+    region.agree = functools.partial(print, region)
+    gone = weakref.ref(region)
+    del region
+    gc.collect()
+    assert gone() is None

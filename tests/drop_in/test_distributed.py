@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import socket
-
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 import tracer
+from tests.support.ranks import on_two_processes, small_model
 
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"),
 ]
-
-
-def model():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
 
 
 def sharded(module):
@@ -60,23 +51,16 @@ def trained(module, rank):
     return torch.cat([each.detach().flatten() for each in full])
 
 
-def work(rank, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=120))
+def work(rank):
     with tracer.install(backend="eager"):
         for kind, wrap in WRAPPERS.items():
-            expected = trained(wrap(model()), rank)
+            expected = trained(wrap(small_model()), rank)
             for how, compiled in COMPILED.items():
                 torch._dynamo.reset()  # equal modules take over what others have compiled
                 before = torch._dynamo.utils.counters["frames"]["ok"]
-                torch.testing.assert_close(trained(compiled(wrap, model()), rank), expected, msg=f"{kind}, compiled {how}")
+                torch.testing.assert_close(trained(compiled(wrap, small_model()), rank), expected, msg=f"{kind}, compiled {how}")
                 assert torch._dynamo.utils.counters["frames"]["ok"] > before, f"{kind}, compiled {how}: nothing was traced"
-    dist.destroy_process_group()
 
 
 def test_compiled_models_train_to_the_same_weights_on_two_processes():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    mp.spawn(work, args=(port,), nprocs=2)
+    on_two_processes(work)

@@ -137,16 +137,6 @@ def test_what_torch_drops_of_a_strict_unbacked_dim_is_refused(more):
         unbacked(4, strict=True, **more)
 
 
-def test_what_has_no_effect_is_named_though_it_comes_by_position():
-    with pytest.warns(UserWarning, match="mark_unbacked: hint_override=7 has no effect"):
-        torch._dynamo.decorators.mark_unbacked(torch.ones(4), 0, 7)
-
-
-def test_what_has_no_effect_is_named():
-    with pytest.warns(UserWarning, match="mark_dynamic: hint_override=7 has no effect"):
-        torch._dynamo.mark_dynamic(torch.ones(4), 0, hint_override=7)
-
-
 # -- functions
 
 
@@ -351,15 +341,24 @@ def test_a_stance_taken_before_the_install_holds():
     "refused",
     [
         lambda: torch.compiler.set_stance(force_backend="eager"),
-        lambda: torch.compiler.set_stance("aot_eager_then_compile"),
         lambda: torch._dynamo.export(plus_one, same_signature=False),
     ],
-    ids=["force_backend", "aot_eager_then_compile", "same_signature"],
+    ids=["force_backend", "same_signature"],
 )
 def test_what_cannot_be_honoured_is_refused(refused):
     with pytest.raises(tracer.exc.UserError, match="cannot be honoured"):
         refused()
     assert torch._dynamo.eval_frame._stance.stance == "default"
+
+
+def test_the_first_call_of_a_stance_that_compiles_later_shows_which_sizes_vary():
+    compiled = torch.compile(times_its_size)
+    with torch.compiler.set_stance("aot_eager_then_compile"):
+        compiled(torch.ones(4))
+        assert not entries_of(compiled)
+        compiled(torch.ones(5))
+        compiled(torch.ones(6))
+    assert len(entries_of(compiled)) == 1
 
 
 def test_what_has_no_effect_on_the_stance_is_named():

@@ -119,3 +119,28 @@ def test_a_size_of_one_is_not_looked_at_where_torchs_setting_says_so(installed):
     with sizes.patch(backed_size_oblivious=True):
         assert entries_for((4, 1)) == 1
     assert tracer.config.specialize_zero_one == before
+
+
+def test_torchs_settings_for_ranks_are_ours():
+    assert tracer.config.agree_across_ranks == "never"
+    with torch._dynamo.config.patch(enable_compiler_collectives=True):
+        assert tracer.config.agree_across_ranks == "at_misses"
+        compiled = torch.compile(lambda x: x + 1)
+        assert torch.compiler.set_enable_guard_collectives(True) is False
+        assert tracer.config.agree_across_ranks == "at_calls"
+        assert tracer.region_of(compiled).region.agree is not None  # also of what is compiled already
+        assert compiled(torch.ones(2)).sum() == compiled(torch.ones(2)).sum() == 4
+        assert torch.compiler.set_enable_guard_collectives(False) is True
+        assert tracer.config.agree_across_ranks == "at_misses"
+    assert tracer.config.agree_across_ranks == "never"
+
+
+def test_settings_for_ranks_made_before_the_install_are_heard_and_ours_come_back():
+    tracer.uninstall()
+    torch.compiler.set_enable_guard_collectives(True)
+    try:
+        with tracer.install(backend="eager"):
+            assert tracer.config.agree_across_ranks == "at_calls"
+        assert tracer.config.agree_across_ranks == "never"
+    finally:
+        assert torch.compiler.set_enable_guard_collectives(False) is True

@@ -397,3 +397,11 @@ def test_the_setting_takes_whole_seconds():
         assert config.compile_timeout == 3.0
     with pytest.raises(TypeError):
         config.patch(compile_timeout="3")
+
+
+def test_a_pause_takes_no_time_of_the_limit():
+    limit = time_limit.TimeLimit(60.0)
+    ends = limit.ends
+    with limit.paused():
+        time.sleep(0.01)
+    assert limit.ends - ends >= 0.01

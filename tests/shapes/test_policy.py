@@ -55,3 +55,46 @@ def test_what_lies_long_back_is_forgotten() -> None:
         history.begin()
         history.observe("x", (size,))
     assert len(history.past("x", 0)) < 100 and history.past("x", 0)[-1] == 99
+
+
+def of_calls(*calls: dict[str, tuple[object, ...]]) -> SizeHistory:
+    history = SizeHistory()
+    for call in calls:
+        history.repeat(call)
+    return history
+
+
+def test_what_differs_from_what_another_process_sees_varies() -> None:
+    here, there = of_calls({"x": (4, 8), "n": (3,)}), of_calls({"x": (5, 8), "n": (3,), "y": (1,)})
+    assert here.hear([there.told()])
+    assert here.told().varying == {"x": [0]}
+    assert here.seen["x"] == (4, 8)  # the call that is traced is the last one
+
+
+def test_what_has_varied_in_another_process_varies() -> None:
+    here, there = of_calls({"x": (4, 8)}), of_calls({"x": (5, 8)}, {"x": (4, 8)})
+    assert here.hear([there.told()])
+    assert here.told().varying == {"x": [0]}
+
+
+def test_a_process_that_sees_the_same_changes_nothing() -> None:
+    here, there = of_calls({"x": (4, 8)}), of_calls({"x": (4, 8), "z": (2,)})
+    assert not here.hear([there.told()])
+    assert here.told().varying == {}
+
+
+def test_values_that_vary_on_both_sides_change_nothing() -> None:
+    here, there = of_calls({"x": (4, 8)}, {"x": (6, 8)}), of_calls({"x": (5, 8)}, {"x": (9, 8)})
+    assert not here.hear([there.told()])
+
+
+def test_equal_values_that_differ_in_another_process_share_no_symbol() -> None:
+    here, there = of_calls({"x": (3, 3)}, {"x": (4, 4)}), of_calls({"x": (3, 3)}, {"x": (5, 6)})
+    assert here.hear([there.told()])
+    assert here.past("x", 0) != here.past("x", 1)
+
+
+def test_a_tensor_of_another_rank_in_another_process_tells_nothing() -> None:
+    here, there = of_calls({"x": (4, 8)}, {"x": (6, 8)}), of_calls({"x": (4, 8, 3)})
+    assert not here.hear([there.told()])
+    assert here.told().varying == {"x": [0]}

@@ -305,6 +305,11 @@ class Bridge:
             elif symbol.label is not None and not symbol.kind.is_float:  # an input; others are made by the graph itself
                 self.torch_symbols[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
                 self._constrain(self.torch_symbols[symbol.sympy], env.bounds(symbol.expr))
+        self._tell_hints(env)
+
+    def _tell_hints(self, env: OwnShapeEnv) -> None:
+        told = {self.torch_symbols.get(symbol.sympy): hint for symbol, hint in env.hints_for_compilers.items()}
+        self.shape_env.var_to_hint_override.update({theirs: hint for theirs, hint in told.items() if theirs is not None})
 
     def _add_symbols_of_the_graph(self) -> None:
         """Adds the symbols of numbers that are computed in the graph from data. A compiler that retraces it makes its own."""
@@ -312,14 +317,13 @@ class Bridge:
             env = self.own_env
             if env is None:
                 return
-            for symbol in env.symbols():
-                if symbol.sympy in self.torch_symbols:
-                    continue
-                if symbol.kind.is_float:
-                    self.torch_symbols[symbol.sympy] = self.shape_env.create_unbacked_symfloat().node.expr
-                else:
-                    self.torch_symbols[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
+            for symbol in [each for each in env.symbols() if each.sympy not in self.torch_symbols]:
+                of_float = symbol.kind.is_float
+                make = self.shape_env.create_unbacked_symfloat if of_float else self.shape_env.create_unbacked_symint
+                self.torch_symbols[symbol.sympy] = make().node.expr
+                if not of_float:
                     self._constrain(self.torch_symbols[symbol.sympy], env.bounds(symbol.expr))
+            self._tell_hints(env)
 
     def _torch_symbol(self, env: OwnShapeEnv, symbol: Symbol) -> sympy.Basic:
         """torch's symbol for one of the tracer's. The size of an empty dim is the constant 0: torch's results are wrong with a

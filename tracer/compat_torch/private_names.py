@@ -178,6 +178,7 @@ NAMES = (
     "torch.amp.autocast_mode._exit_autocast",
     "torch.autograd.grad_mode._enter_inference_mode",
     "torch.autograd.grad_mode._exit_inference_mode",
+    "torch.distributed.distributed_c10d._get_default_store",
     "torch.distributed.distributed_c10d._get_group_size_by_name",
     "torch.distributions.utils._lazy_property_and_property",
     "torch.fx._symbolic_trace.is_fx_symbolic_tracing",

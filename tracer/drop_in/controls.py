@@ -11,12 +11,14 @@ from typing import Any
 import torch
 
 from tracer import config
+from tracer.api.blocks import SettingsOfBlock, error_on_graph_break, no_settings
 from tracer.api.explain import explain
 from tracer.api.export import ExportResult, export
 from tracer.api.settings import reset
 from tracer.drop_in import marks
 from tracer.drop_in.ahead import load_compiled_function
 from tracer.drop_in.replacements import Replacement
+from tracer.drop_in.settings import SHARED
 from tracer.drop_in.torchs import convert_frame, debugging, decorators, dynamo, eval_frame, utils
 from tracer.errors import UserError
 from tracer.locations import levels_to_the_user
@@ -25,6 +27,7 @@ from tracer.runtime.region_state import ALL_REGIONS
 
 _INSTEAD = "call tracer.uninstall() first, or leave it out; docs/drop_in.md lists what there is."
 _reset_code = eval_frame.reset_code
+_patch_dynamo_config = decorators.patch_dynamo_config
 _reset_code_caches, _set_stance, _set_error = dynamo.reset_code_caches, decorators._set_stance, utils._set_error_on_graph_break
 
 
@@ -43,7 +46,8 @@ def set_stance(stance: Any) -> Any:
         raise UserError(
             f"set_stance(force_backend={stance.backend!r}) cannot be honoured while the tracer is installed", hint=_INSTEAD
         )
-    if stance.stance not in stances.STANCES:
+    name = _stance(stance)
+    if name not in stances.STANCES:
         known = ", ".join(map(repr, stances.STANCES))
         raise UserError(
             f"set_stance({stance.stance!r}) cannot be honoured while the tracer is installed", hint=f"there are {known}."
@@ -52,15 +56,22 @@ def set_stance(stance: Any) -> Any:
         message = "set_stance(skip_guard_eval_unsafe=True) has no effect while the tracer is installed: guards are evaluated"
         warnings.warn(message, stacklevel=levels_to_the_user())
     before = _set_stance(stance)
-    stances.switch_all(stance.stance)
+    stances.switch_all(name)
     return before
+
+
+def _stance(stance: Any) -> str:
+    """Our name of a stance of torch's. What it runs under `aot_eager` at first computes what CPython does."""
+    name: str = stance.stance
+    return "eager_then_compile" if name == "aot_eager_then_compile" else name
 
 
 class StanceTakenBefore:
     """The stance that the program took before the install is ours, too."""
 
     def __init__(self) -> None:
-        self._before = stances.switch_all(eval_frame._stance.stance) if eval_frame._stance.stance in stances.STANCES else None
+        taken = _stance(eval_frame._stance)
+        self._before = stances.switch_all(taken) if taken in stances.STANCES else None
 
     def take_back(self) -> None:
         if self._before is not None:
@@ -131,6 +142,14 @@ def set_error_on_graph_break(value: bool) -> None:
     config.error_on_graph_break = value
 
 
+def patch_dynamo_config(
+    arg1: str | dict[str, Any] | tuple[tuple[str, Any], ...] | None = None, arg2: Any = None, **kwargs: Any
+) -> SettingsOfBlock:
+    """As torch's, of the settings that the tracer has. The others change nothing, see docs/drop_in.md."""
+    changes = _patch_dynamo_config(arg1, arg2, **kwargs).changes  # raises for what is not to be patched
+    return SettingsOfBlock({name: value for name, value in changes.items() if name in SHARED})
+
+
 def _refusing(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise UserError(f"{name} cannot be honoured while the tracer is installed", hint=_INSTEAD)
@@ -166,14 +185,10 @@ def cache_entries(code: Any) -> list[Any]:
 
 _NO_EFFECT: tuple[tuple[Any, str], ...] = (
     (decorators, "allow_c_slot"),
-    (decorators, "disable_nested_graph_breaks"),
-    (decorators, "dont_skip_tracing"),
     (decorators, "override_cudagraphs"),
-    (decorators, "override_optimization_hint"),
     (dynamo, "set_recursion_limit"),
 )
 _REFUSED: tuple[tuple[Any, str], ...] = (
-    (torch.compiler, "set_enable_guard_collectives"),
     *((torch.compiler, name) for name in ("precompile",) if hasattr(torch.compiler, name)),  # torch 2.14
     (convert_frame, "replay"),
 )
@@ -186,6 +201,10 @@ def table() -> list[Replacement]:
         Replacement(dynamo, "reset_code_caches", reset_code_caches),
         Replacement(decorators, "_set_stance", set_stance),
         Replacement(utils, "_set_error_on_graph_break", set_error_on_graph_break),
+        Replacement(decorators, "error_on_graph_break", error_on_graph_break),
+        Replacement(decorators, "patch_dynamo_config", patch_dynamo_config),
+        Replacement(decorators, "dont_skip_tracing", no_settings),
+        Replacement(decorators, "disable_nested_graph_breaks", no_settings),
         Replacement(eval_frame, "explain", explain_as_torch),
         Replacement(debugging, "_explain_graph_detail", graph_detail),
         Replacement(eval_frame, "export", export_as_torch),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
-import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from tracer import user_marks
 from tracer.drop_in.replacements import Replacement
 from tracer.drop_in.torchs import decorators, functions, trace_rules
 from tracer.errors import UserError
-from tracer.locations import levels_to_the_user
 
 _FORBIDDEN = "_dynamo_forbidden"
 
@@ -106,8 +105,9 @@ def _named(listed: str) -> tuple[_Named, ...]:
     ])  # fmt: skip
 
 
-_NO_EFFECT = ("hint_override", "specialize_on")  # arguments of `mark_dynamic` and the like that make a graph faster at best
-_NOT_OF_STRICT = ("min", "max", "shape_id")  # arguments of `mark_unbacked` that torch drops with strict=True
+_OF_ONE_DIM = ("hint_override", "specialize_on")  # arguments that torch drops where it is given several dims
+_PREDICATES = "_specialize_on"  # the attribute of a tensor in which torch keeps them, by dim
+_NOT_OF_STRICT = ("min", "max", "shape_id", "hint_override", "specialize_on")  # torch drops these with strict=True
 
 
 def _noting(mark: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,15 +125,25 @@ def _noting(mark: Callable[..., Any]) -> Callable[..., Any]:
                 f"{mark.__name__}: {' and '.join(dropped)} cannot be honoured with strict=True",
                 hint="leave out strict=True: torch itself drops what else is said of such a dim.",
             )
-        unheard = _said(_NO_EFFECT, said)
-        if unheard:
-            message = f"{mark.__name__}: {' and '.join(unheard)} has no effect while the tracer is installed"
-            warnings.warn(message, stacklevel=levels_to_the_user())
-        result = mark(*args, **kwargs)
+        dims = said.get("index")
+        for dim in dims if isinstance(dims, (list, tuple)) and _said(_OF_ONE_DIM, said) else [dims]:
+            bound = signature.bind(*args, **kwargs)
+            if "index" in said:
+                bound.arguments["index"] = dim
+            with _keeping_predicates(said["t"]):
+                mark(*bound.args, **bound.kwargs)
         user_marks.changes.note()
-        return result
 
     return marks
+
+
+@contextlib.contextmanager
+def _keeping_predicates(tensor: Any) -> Iterator[None]:
+    """Torch forgets what was said of other dims each time."""
+    before = getattr(tensor, _PREDICATES, {})
+    yield
+    if before:
+        setattr(tensor, _PREDICATES, {**before, **getattr(tensor, _PREDICATES)})
 
 
 def _said(names: Iterable[str], arguments: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from tracer.drop_in.exceptions import Linked
 from tracer.drop_in.installing import Part
 from tracer.drop_in.logs import LogsAsTorch, init_logs
 from tracer.drop_in.optimizing import Entrances
+from tracer.drop_in.ranks import RanksAgree
 from tracer.drop_in.replacements import Put, Replacement
 from tracer.drop_in.settings import SharedCounters, SharedSettings, SizesOfOne
 from tracer.drop_in.torchs import eval_frame, logging, registry
@@ -21,8 +22,8 @@ def makers(backend: Any, prefix: bool, settings: dict[str, Any]) -> list[Callabl
     on_evict = {} if settings.get("on_evict") is None else {"on_evict": settings["on_evict"]}
     common = {**{name: value for name, value in settings.items() if name != "on_evict"}, "hooks": on_evict}
     entrances = Entrances(common, prefix)
-    hooks = BytecodeHooks()
-    table = [*_table(entrances, backend), hooks.replacement()]
+    hooks, ranks = BytecodeHooks(), RanksAgree()
+    table = [*_table(entrances, backend), hooks.replacement(), ranks.replacement()]
     return [
         lambda: hooks,
         Linked,
@@ -30,6 +31,7 @@ def makers(backend: Any, prefix: bool, settings: dict[str, Any]) -> list[Callabl
         *controls.PARTS,
         SharedCounters,
         SharedSettings,
+        ranks.begin,
         SizesOfOne,
         LogsAsTorch,
         inlined.InlinedCalls,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from tracer import config as ours
@@ -21,6 +22,8 @@ SHARED = frozenset(
         *("suppress_errors", "verify_correctness", "verbose"),
     )
 )
+#: What else of torch._dynamo.config is heard: name -> called with each value that is set.
+listeners: dict[str, Callable[[Any], None]] = {}
 _Module: Any = type(theirs)
 _get, _set = _Module.__getattr__, _Module.__setattr__
 
@@ -34,6 +37,8 @@ def _write(module: Any, name: str, value: Any) -> None:
     _set(module, name, value)
     if name in SHARED:
         setattr(ours, name, value)
+    elif name in listeners:
+        listeners[name](value)
 
 
 class SharedSettings:

@@ -245,9 +245,7 @@ class TorchState:
         self._before, self._inference = read_state(), torch.is_inference_mode_enabled()
         self.cache_enabled = torch.is_autocast_cache_enabled()
         torch.set_autocast_cache_enabled(False)
-        shape_env = self.output.world.torch_env
-        shape_env.allow_scalar_outputs = config.capture_scalar_outputs
-        shape_env.allow_dynamic_output_shape_ops = config.capture_dynamic_output_shape_ops
+        self.read_settings()
         _silenced.on = True
         try:
             with torch._C.DisableTorchFunctionSubclass():  # the tracer reads tensors of the program, whose overrides must not run
@@ -261,6 +259,12 @@ class TorchState:
             left = self._read()
             write_state(self._before)
         self._restore_in_graph(left)
+
+    def read_settings(self) -> None:
+        """Fakes are computed under the settings of the tracer that hold now."""
+        shape_env = self.output.world.torch_env
+        shape_env.allow_scalar_outputs = config.capture_scalar_outputs
+        shape_env.allow_dynamic_output_shape_ops = config.capture_dynamic_output_shape_ops
 
     @contextlib.contextmanager
     def as_at_entry(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from tracer.locations import UserLocation
 from tracer.sources.base import Source
 from tracer.sources.roots import ArgumentSource, LocalSource
 from tracer.sources.tensors import StorageOffsetSource, TensorSizeSource, TensorStrideSource
+from tracer.user_marks import SizePredicate
 
 if TYPE_CHECKING:
     from tracer.guards.implication import Known
@@ -133,3 +134,23 @@ class ShapeGuards(Guard):
 
     def log_name(self) -> str:
         return self.kind
+
+
+@guard_kind
+class PredicateMatch(Guard):
+    """A condition of the user on a size (`user_marks.SizePredicate`) holds, or does not, as in the trace."""
+
+    source: Source
+    predicate: SizePredicate
+    holds: bool
+    kind: ClassVar[str] = "SIZE_PREDICATE"
+    told: ClassVar[bool] = True
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"{code.const(self.predicate.holds, 'holds')}({code.read(self.source)}) is {self.holds}"
+
+    def lines(self) -> list[str]:
+        return [f"{self.predicate!r}({self.source.name}) is {self.holds}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch(f"{self.predicate!r}({self.source.name}) changed", str(self.holds), f"{not self.holds} for {seen[0]}")

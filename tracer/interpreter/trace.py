@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracer import config, monitoring, user_marks, variables
 from tracer.discovery import import_modules
 from tracer.effects.log import Effects
+from tracer.effects.settings_of_blocks import SettingsOfBlocks
 from tracer.effects.torch_state import TorchState
 from tracer.errors import TraceAnew
 from tracer.graph.attempt import AttemptOptions
@@ -77,6 +78,7 @@ class Trace:
         self.output = OutputGraph(world, self, options)
         self.effects = Effects(self.user_location)
         self.torch_state = TorchState(self.output)
+        self.settings = SettingsOfBlocks(self.torch_state.read_settings)
         self.overrides = OverrideState()
         self.builder = VariableBuilder(self)
         self.replayer = Replayer(self) if options.replays else None
@@ -198,6 +200,7 @@ class Trace:
     def close(self, root: InstructionTranslator) -> None:
         """Drops the references to the frame's values. Whatever outlives the trace, above all the graph's fakes, must not keep
         them alive, and they must not wait for the garbage collector."""
+        self.settings.close()
         open_frames = [] if self.frame is None else self.frame.frames()
         for frame in (root, *open_frames, *(generator.frame for generator, _ in self.generators)):
             frame.forget()

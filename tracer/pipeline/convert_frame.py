@@ -38,7 +38,7 @@ from tracer.pipeline.traced_call import StaleGuards, TracedCall
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import recorded
 from tracer.protocol.variable import ObservedException, VariableTracker
-from tracer.runtime import log_texts
+from tracer.runtime import agreement, log_texts
 from tracer.runtime.frame_state import DynamismPolicy
 from tracer.runtime.guarded_code import GuardedCode, entries_of, make_entry
 from tracer.runtime.time_limit import TimeLimit
@@ -84,6 +84,7 @@ class FrameConversion:
         self.backends_callable: Any = None  # see GuardedCode
         self._break_before_loop: int | None = None  # the step before a loop that CPython is to run as a whole
         self._may_skip_loops = True
+        self.open_settings = 0  # blocks of settings that are open at the break
 
     def entry(self) -> Any:
         """Traces and makes the entry; a second time if another thread or a finalizer has changed what the guards read."""
@@ -117,6 +118,8 @@ class FrameConversion:
                     builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume, *self._described())
                     with trace.torch_state.scope():
                         body = self._run(trace, root, builder)
+                    if self._ranks_want_another():
+                        continue
                     entry = self._finish(trace, builder, body)
                 if entry is not _C.SKIP and entry.guarded_code.broken:
                     entry.guarded_code.reason = "" if reason is None else str(reason)
@@ -143,9 +146,19 @@ class FrameConversion:
             errors.forget_frames(reason)  # its traceback would keep this frame alive, and with it the program's arguments
         raise errors.LeftToCPython(reason)
 
+    def _ranks_want_another(self) -> bool:
+        """Whether other ranks of the program see sizes for which this trace is not the right one. They are asked once."""
+        meeting = agreement.meeting_about(self.function.__code__)
+        if meeting is None:
+            return False
+        with self.limit.paused():
+            return meeting.exchange(self.history)
+
     def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool, inlined: bool) -> _C.Dispatcher:
         in_cpython = innermost and self._break_before_loop is not None
         returns = inlined or self.function.__code__ in self.region.returning_codes
+        if self.open_settings:
+            self.region.open_settings.set(code, self.open_settings)
         return self.region.make_resume(code, globals_, runs_in_cpython=in_cpython, returns=returns)
 
     def _described(self) -> tuple[bool, bool]:
@@ -190,6 +203,8 @@ class FrameConversion:
             trace.enter(at.frame)
             if self.calls_instead is not None:
                 at.frame.stack[:] = [instead_of(value, *self.calls_instead) for value in at.frame.stack]
+            trace.settings.go_on_behind(trace.effects)
+            self.open_settings = trace.settings.open_behind(self.region.open_settings.get(self.function.__code__, 0))
             for guard in self.relies_on:
                 trace.guard(guard)
             body = builder.breaking(at.frame, runs_instruction=self._break_before_loop is None)

@@ -130,6 +130,7 @@ _TRANSPARENT = frozenset(
     (
         "tracer.api.module_proxy",  # wrappers of modules, which traced code may call
         "tracer.api.modules",
+        "tracer.api.blocks",
         "torch.cuda.amp.autocast_mode",
         "torch.fx._pytree",  # flattens containers by a spec: exported graphs call it
         "torch.distributed._functional_collectives",

@@ -126,7 +126,7 @@ class DynamismPolicy:
         constraints: list[DimConstraint | None] = [None] * tensor.dim()
         for dim, mark in (*sizes_by_name.dims(source.name, tensor.dim()).items(), *dim_marks(tensor).items()):
             if dim < len(policies):
-                policies[dim], constraints[dim] = _policy_of_mark(mark)
+                policies[dim], constraints[dim] = _policy_of_mark(mark, tensor.shape[dim])
         for dim in range(tensor.dim()):
             if TensorSizeSource(source, dim).name in self.declared:
                 policies[dim], constraints[dim] = DimPolicy.DYNAMIC, None
@@ -252,10 +252,14 @@ def _is_buffer(source: Source) -> bool:
     return isinstance(source, ItemSource) and isinstance(source.base, AttrSource) and source.base.attr == "_buffers"
 
 
-def _policy_of_mark(mark: DimMark) -> tuple[DimPolicy, DimConstraint | None]:
+def _policy_of_mark(mark: DimMark, size: int) -> tuple[DimPolicy, DimConstraint | None]:
+    """`size`: that of the traced call. Where it is one that is to have code of its own, the program may look at it."""
     if mark.kind == "static":
         return DimPolicy.STATIC, None
-    if mark.kind == "unbacked":
-        says_more = mark.min is not None or mark.max is not None or mark.shape_id is not None
-        return DimPolicy.UNBACKED, DimConstraint(mark.min, mark.max, shape_id=mark.shape_id) if says_more else None
-    return DimPolicy.DUCK, DimConstraint(mark.min, mark.max, strict=mark.kind == "dynamic")
+    special = mark.has_code_of_its_own(size)
+    if mark.kind == "unbacked" and not special:
+        said = (mark.min, mark.max, mark.shape_id, mark.hint)
+        constraint = DimConstraint(mark.min, mark.max, shape_id=mark.shape_id, hint=mark.hint)
+        return DimPolicy.UNBACKED, None if said == (None,) * 4 else constraint
+    strict = mark.kind == "dynamic" and not special
+    return DimPolicy.DUCK, DimConstraint(mark.min, mark.max, strict, hint=None if special else mark.hint)

@@ -13,7 +13,7 @@ import torch
 from tracer import _C, config, errors, logs
 from tracer.bytecode.slots import argument_slots
 from tracer.guards.manager import GuardFailure, gone
-from tracer.runtime import log_texts, stances, time_limit
+from tracer.runtime import agreement, log_texts, stances, time_limit
 from tracer.runtime.argument_paths import argument_sources
 from tracer.runtime.frame_state import FrameState, strides_that_varied
 from tracer.runtime.guarded_code import entries_of, guard_failures
@@ -27,6 +27,7 @@ from tracer.sources.tensors import TensorStrideSource
 if TYPE_CHECKING:
     from tracer.runtime.region_state import RegionState
 
+_MISS_ELSEWHERE = GuardFailure(None, "another rank has no entry for its call", "one on every rank", "none there")
 _AGAIN = "the limit was reached before"
 log = logging.getLogger("tracer")
 
@@ -88,7 +89,8 @@ def miss_reasons(
     region: RegionState, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]
 ) -> list[GuardFailure]:
     """Why no entry serves a call: the entries invalidated since the last trace, and the guard that fails in each other one."""
-    return [*map(gone, region.frame_state(function).dead_objects), *guard_failures(existing, function, args)]
+    elsewhere = [_MISS_ELSEWHERE] if agreement.is_forced(function.__code__) else []
+    return [*elsewhere, *map(gone, region.frame_state(function).dead_objects), *guard_failures(existing, function, args)]
 
 
 def report_recompile(region: RegionState, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:

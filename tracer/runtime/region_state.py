@@ -24,7 +24,7 @@ from tracer.backends.calling import Backend
 from tracer.effects.torch_state import operations_are_observed, preserve_global_state
 from tracer.guards.base import Guard
 from tracer.metrics import counters
-from tracer.runtime import events, misses, sharing, stored_entries, twins, upkeep
+from tracer.runtime import agreement, events, misses, sharing, stances, stored_entries, twins, upkeep
 from tracer.runtime.entries_of_code import entries_of_code
 from tracer.runtime.frame_filter import TRACE, answer_without_tracing
 from tracer.runtime.frame_state import FrameState
@@ -99,6 +99,7 @@ class RegionState:
         self.resumes: weakref.WeakValueDictionary[tuple[int, int], _C.Dispatcher] = weakref.WeakValueDictionary()
         self.structure: int | None = None  # of the module at its last miss, see runtime.twins
         self.families: dict[tuple[Any, ...], twins.Family] = {}  # of the twins that it has, by what they have in common
+        self.open_settings = IdentityMap()  # code of resume functions -> how many blocks of settings are open where they begin
         self.left_to_cpython = IdentityMap()  # code of resume functions that CPython runs
         self.stored: dict[tuple[str, int, int], _C.Entry | None] = {}  # made of files of `config.cache_dir`
         self.region = _C.Region(_callback_of(self), decision_among)
@@ -123,6 +124,7 @@ class RegionState:
         self.stored.clear()
         self.coverage = None
         self.loaded_variants = []
+        agreement.reset(self.region)
 
     def add_root(self, code: types.CodeType) -> None:
         self.roots.set(code)
@@ -178,7 +180,15 @@ class RegionState:
         self.stats["miss"] += 1
         if metrics.listeners:
             events.tell_miss(self, function, args)
+        if agreement.is_forced(code):
+            return self.miss_with_other_ranks(function, args)
         return None if misses.runs_uncompiled(self, function, args) else self.trace(function, args)
+
+    def miss_with_other_ranks(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        """As `on_miss`, where an entry holds. It serves the call if nothing may be traced here."""
+        existing = entries_of(self.region, function.__code__, function.__globals__)
+        may_trace = stances.current() == "default" and self.miss_handler is None and upkeep.has_room(self, existing)
+        return self.trace(function, args) if may_trace else find_entry(existing, function, args)
 
     def trace(self, function: types.FunctionType, args: tuple[Any, ...], *, concurrent: bool = False) -> Any:
         """As `on_miss`, but whatever the stance and the seal. `concurrent`: other threads run the program meanwhile."""
@@ -186,6 +196,7 @@ class RegionState:
         declared = self.declared_shapes(function, args)
         if declared is not None:
             declared.point()  # a call outside of the domain waits for no other trace
+        agreement.begin(self, function)
         with TRACING:
             try:
                 return self.find_or_make_entry(function, args, concurrent)
@@ -226,11 +237,12 @@ class RegionState:
         """The entry for a call, installed unless `concurrent`. None where a limit forbids a compile; SKIP as `compile_entry`."""
         code = function.__code__
         existing = entries_of(self.region, code, function.__globals__)
-        served = find_entry(existing, function, args)
+        forced = agreement.is_forced(code)
+        served = None if forced else find_entry(existing, function, args)
         if served is not None:  # another thread has made it meanwhile
             return served
         family = twins.family_of(self, function, args)
-        if family is not None and upkeep.has_room(self, existing):
+        if family is not None and not forced and upkeep.has_room(self, existing):
             taken = self._take_over(family, function, args, existing)
             if taken is not None:
                 self._add(function, taken, existing, concurrent)
@@ -402,9 +414,15 @@ def _callback_of(state: RegionState) -> Callable[..., Any]:
     """The miss callback of the region. It holds the state, which therefore lives as long as the decorated object."""
 
     def on_miss(region: _C.Region, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
-        if state.miss_handler is not None and function.__code__ not in state.roots:
-            return None  # called by a missed call that runs uncompiled, as hundreds of functions of a model are
-        return _outside_dynamo(state.on_miss)(function, args)
+        with agreement.handling_miss():
+            if state.miss_handler is not None and function.__code__ not in state.roots:
+                return None  # called by a missed call that runs uncompiled, as hundreds of functions of a model are
+            try:
+                return _outside_dynamo(state.on_miss)(function, args)
+            except BaseException:  # no code of the program runs behind the break, where these blocks would end
+                for _ in range(state.open_settings.get(function.__code__, 0)):
+                    config.end_setting()
+                raise
 
     return on_miss
 

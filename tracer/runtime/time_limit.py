@@ -11,7 +11,7 @@ import contextlib
 import contextvars
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -58,6 +58,15 @@ class TimeLimit:
         """Raises CompileTimeout when the time is up."""
         if time.perf_counter() > self.ends:
             raise self.exceeded("the trace")
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What is done within takes no time."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.ends += time.perf_counter() - began
 
     def exceeded(self, what: str) -> CompileTimeout:
         return CompileTimeout(f"compiling took longer than the {self.seconds:g} seconds of compile_timeout; {what} was given up")

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer import inside
+from tracer import config, inside
 from tracer.errors import LeftToCPython
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models, named_models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.roots import ModuleGlobalsSource, ObjectSource
 from tracer.variables.values.constant import NONE, boolean
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -66,6 +67,18 @@ def _skip_frame(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     raise LeftToCPython(None)
 
 
+@models(config.begin_setting)
+def _begin_setting(tx: Tracer, name: Value, value: Value) -> Value:
+    tx.trace.settings.begin(name.constant(), value.constant())
+    return NONE
+
+
+@models(config.end_setting)
+def _end_setting(tx: Tracer) -> Value:
+    tx.trace.settings.end(tx.effects)
+    return NONE
+
+
 @models.of_plain_tensors(torch.jit.annotate)
 def _annotate(tx: Tracer, annotation: Value, value: Value) -> Value:
     return value
@@ -106,3 +119,13 @@ def _compiled_module(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -
         unsupported("skipped-function", function="a compiled module with hooks", file="torch._dynamo")
     inner = module.get_attr(tx, "_modules").get_item(tx, tx.literal("_orig_mod"))
     return inner.call(tx, list(args), kwargs)
+
+
+@named_models.of_plain_tensors("torch._dynamo.decorators.override_optimization_hint")
+def _usual_value(tx: Tracer, number: Value, hint: Value) -> Value:
+    """Compilers are told what a number usually is, if it is read off data. What is known of it stays."""
+    if not hint.is_constant() or type(hint.constant()) is not int:
+        unsupported("call-arguments", error="override_optimization_hint takes an int as the hint")
+    if isinstance(number, SymNodeVariable) and number.depends_on_data():
+        tx.output.world.env.tell_compilers(number.example.node.expr, hint.constant())
+    return NONE

@@ -22,6 +22,7 @@ from tracer.guards.base import Guard
 from tracer.guards.class_shape import ClassShape, ClassTemplate
 from tracer.guards.constants import LIBRARY_VALUES, NATIVE_ENUMS, is_guardable_constant
 from tracer.guards.identity import Distinct, IdMatch, SameObject, TypeMatch
+from tracer.guards.shapes import PredicateMatch
 from tracer.guards.tensors import TensorMatch, tensor_spec
 from tracer.guards.values import EqualsMatch, OrdinaryFloat
 from tracer.protocol.inlining import is_own_guard
@@ -359,6 +360,7 @@ def plain_tensor(
         if is_symbolic(stride) and expr_of(stride).is_Symbol:
             output.add_symbol(expr_of(stride), TensorStrideSource(source, dim), value.stride(dim), stride)
     share_ragged_size(output.world.fake_mode, value, fake)  # if it is the offsets of nested tensors
+    _ask_predicates(builder, source, value, fake)
     node = output.add_input(source, value, fake)
     dynamic = {dim for dim, size in enumerate(fake.shape) if is_symbolic(size)}
     dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
@@ -371,6 +373,25 @@ def plain_tensor(
         trace.computed_inputs.append(variable)
     trace.marks[source] = user_marks.dim_marks(value)
     return builder.remember(value, variable)
+
+
+def _ask_predicates(builder: VariableBuilder, source: Source, value: torch.Tensor, fake: torch.Tensor) -> None:
+    """Decides the conditions under which sizes have code of their own, as if the program had branched on them."""
+    for dim, mark in user_marks.dim_marks(value).items():
+        for predicate, holds in mark.asks(value.shape[dim]):
+            if is_symbolic(fake.shape[dim]) and not _is_decided(predicate, fake.shape[dim]):
+                builder.guard(PredicateMatch(TensorSizeSource(source, dim), predicate, holds))
+
+
+def _is_decided(predicate: user_marks.SizePredicate, size: Any) -> bool:
+    """Whether a condition could be asked of a symbolic size, so that guards on sizes say how it came out."""
+    if not size.node.has_hint():
+        return False
+    try:
+        predicate.holds(size)
+    except Exception:  # it takes only ints
+        return False
+    return True
 
 
 # -- opaque values ---------------------------------------------------------------------------------------------------
