@@ -330,6 +330,12 @@ def concrete(number: Any) -> Any:
     return number.node.hint if isinstance(number, SYM_TYPES) else number
 
 
+def hints_in(number: Any, from_data: int) -> dict[Any, int]:
+    """The values of the SymPy symbols in a symbolic number, in the traced call; `from_data` for those that depend on data."""
+    value = number.node.value
+    return {symbol.sympy: from_data if symbol.hint is None else symbol.hint for symbol in value.algebra.symbols(value)}
+
+
 def symbols_in(value: Any) -> list[Any]:
     """The SymPy symbols in the sizes, strides and offset of a tensor, or in a number; in order of creation."""
     exprs: list[Any] = []

@@ -389,7 +389,7 @@ def _arrays(tx: Tracer, values: Iterable[VariableTracker]) -> Iterable[NdarrayVa
 def _trial_argument(tx: Tracer, trial: TrialArrays, value: VariableTracker) -> Any:
     """The object that replaces an argument when an operation is tried in NumPy."""
     if isinstance(value, NdarrayVariable):
-        array = trial.of(value, value.tensor.fake, value.cls, value.writeable)
+        array = trial.of(value, value.tensor.fake, value.cls, value.writeable, value.known(tx))
         return trial.with_reversed_dims(value, array, value.reversed_dims) if value.reversed_dims else array
     if isinstance(value, SymNodeVariable):
         number = concrete(value.example)
