@@ -140,8 +140,8 @@ def _result(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwarg
 
 
 def _take_what_is_held(callee: CallableVariable, place: Place | None, error: Unsupported) -> None:
-    """After a call that cannot be traced through: the trace starts anew and takes what the cache has. If it has nothing, the graph
-    breaks until the cache has been filled."""
+    """After a call that cannot be traced through: the trace starts anew and takes what the cache has. If it has nothing, the
+    graph breaks until the cache has been filled."""
     if place is None:
         return
     if place.results():

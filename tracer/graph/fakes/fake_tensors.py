@@ -6,6 +6,7 @@ Each trace has one `FakeWorld`: the ShapeEnv, its adapter for PyTorch and the fa
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -50,6 +51,7 @@ class FakeWorld:
         # While torch's dispatcher calls the tracer, the keys of the layers that it has gone through; None at other times.
         self._passed_keys: Any = None
         self._rules: dict[Any, Callable[..., Any]] = {}  # function -> what runs on fakes in its place
+        self.warns_are_heard = False  # whether the program records warnings, or makes errors of them, somewhere in the trace
 
     def close(self) -> None:
         """Called when the trace has ended. Drops the references to functions that would keep its frames alive."""
@@ -203,8 +205,9 @@ class FakeWorld:
         kernels = contextlib.nullcontext() if of_wrappers else enable_python_dispatcher()
         note = None if self.fake_mode.asks_layout else self.fake_mode.note_layout_guessed
         args, kwargs = _without_some_floats(function, args, kwargs or {})
+        heard = _refusing_warnings() if self.warns_are_heard else contextlib.nullcontext()
         try:
-            with _excluding(passed), self.fake_mode, kernels, self.torch_env.answering_by_default(note):
+            with _excluding(passed), self.fake_mode, kernels, self.torch_env.answering_by_default(note), heard:
                 return function(*args, **kwargs)
         finally:
             self._passed_keys, self._outer_keys = passed, outer
@@ -239,6 +242,21 @@ class FakeWorld:
             yield
         finally:
             self._rules = before
+
+
+@contextlib.contextmanager
+def _refusing_warnings() -> Iterator[None]:
+    """Within, what an operation warns of breaks the graph."""
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # what torch warns of once in a process does not count with this switch
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        torch.set_warn_always(always)
+    if caught:
+        unsupported("side-effect-call", name="an operation", value=f"it warns: {caught[0].message}")
 
 
 @contextlib.contextmanager
