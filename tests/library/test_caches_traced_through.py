@@ -11,6 +11,7 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
+from tests.support.graphs import graphs_of
 
 X = torch.ones(3)
 
@@ -239,6 +240,52 @@ def test_a_body_with_an_effect_runs_once():
     for _ in range(4):
         watched(X)
     assert plain == traced == [3]
+
+
+class Told:
+    """Notes each text once, through a cache that gives None."""
+
+    def __init__(self):
+        self.texts = []
+
+    @functools.cache
+    def once(self, text):
+        self.texts.append(text)
+
+
+def test_a_method_that_does_something_once_is_whole_from_the_second_call_on():
+    traced, plain = Told(), Told()
+
+    def program(told):
+        def fn(x, text):
+            y = x + 1
+            told.once(text)
+            return y * 2
+
+        return fn
+
+    watched = Watched(program(traced), plain=program(plain))
+    for text in ("a", "a", "b", "b", "a"):
+        watched(X, text)
+        assert traced.texts == plain.texts
+    compiled, graphs = graphs_of(program(told := Told()))
+    for _ in range(4):
+        compiled(X, "a")
+    assert told.texts == ["a"]
+    assert len(graphs) == 3 and graphs.operations == 1 + 1 + 2  # before and behind the break, then whole
+
+
+def test_what_another_object_was_told_once_is_not_taken_for_this_one():
+    first, second = Told(), Told()
+
+    def fn(x, told):
+        told.once("a")
+        return x * 2
+
+    compiled, _ = graphs_of(fn)
+    for told in (first, first, second, second, first, Told()):
+        compiled(X, told)
+        assert told.texts == ["a"]
 
 
 @pytest.mark.parametrize("draw", [lambda: torch.rand(()).item(), random.random, lambda: torch.rand(3)])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import sys
+import types
 
 import pytest
 import torch
@@ -98,3 +101,77 @@ def test_a_buffer_lives_on_behind_a_graph_break():
 def test_print_to_the_screen_breaks_the_graph(capsys):
     breaks(lambda x: (print("seen"), x + 1)[1], X)
     assert capsys.readouterr().out.count("seen") == 4
+
+
+# -- streams of the process that the program replaces ------------------------------------------------------------------
+
+
+def _stdout_in_a_block(x):
+    def told(x):
+        print("told", list(x.shape))
+        return x + 1
+
+    with contextlib.redirect_stdout(io.StringIO()) as buffer:
+        y = told(x)
+    return y, buffer.getvalue()
+
+
+def _stderr_in_a_block(x):
+    buffer = io.StringIO()
+    with contextlib.redirect_stderr(buffer):
+        sys.stderr.write("written")
+        print("printed", file=sys.stderr)
+        y = x * 2
+    return y, buffer.getvalue()
+
+
+def _stdout_nowhere(x):
+    with contextlib.redirect_stdout(None):
+        print("told")
+        return x * 2
+
+
+def _stdout_swapped_by_hand(x):
+    before, sys.stdout = sys.stdout, io.StringIO()
+    try:
+        print("inside")
+        return x + 1, sys.stdout.getvalue()
+    finally:
+        sys.stdout = before
+
+
+@pytest.mark.parametrize("program", [_stdout_in_a_block, _stderr_in_a_block, _stdout_nowhere, _stdout_swapped_by_hand])
+def test_what_is_printed_where_a_stream_is_redirected_is_known(program):
+    streams = sys.stdout, sys.stderr
+    captured(program, X)
+    assert (sys.stdout, sys.stderr) == streams
+
+
+def test_a_graph_break_where_stdout_is_redirected_finds_it_redirected():
+    def fn(x):
+        with contextlib.redirect_stdout(io.StringIO()) as buffer:
+            print("before")
+            y = x * 2
+            print("sum", float(y.sum()))
+        return y + 1, buffer.getvalue()
+
+    breaks(fn, X)
+
+
+def test_a_stream_with_a_finalizer_that_a_global_drops_is_finalised_in_time():
+    class Noisy(io.StringIO):
+        def __del__(self):
+            ended.append(len(ended))
+
+    ended = []
+
+    def fn(x):
+        holder.stream = None
+        return x + len(ended)
+
+    holder = types.ModuleType("holder")
+    compiled = tracer.compile(fn)
+    for run in (fn, compiled, compiled):
+        ended.clear()
+        holder.stream = Noisy()
+        assert run(X).equal(X + 1)

@@ -230,3 +230,88 @@ def test_a_logger_that_is_not_there_is_made_by_python():
         loggers.pop("tests.messages.new", None)
         assert traced(X)[1] == "tests.messages.new" and "tests.messages.new" in loggers
         assert traced(X)[1] == "tests.messages.new"
+
+
+# -- adapters, children and levels -------------------------------------------------------------------------------------
+
+
+def records_of(stream, fn, *args):
+    stream.seek(0)
+    stream.truncate()
+    return fn(*args), stream.getvalue()
+
+
+def adapted(x, adapter):
+    adapter.debug("not shown")
+    adapter.info("of %s", x.shape[0])
+    adapter.warning("shape %s", x.shape, extra={"b": 1})
+    return x + 1
+
+
+def child(x, logger):
+    logger.getChild("child").info("of a child of %s", x.shape)
+    return x + 1
+
+
+def raised(x, logger):
+    before = logger.level
+    logger.setLevel("ERROR")
+    logger.warning("not shown")
+    logger.setLevel(before)
+    logger.warning("shown", extra={"a": 1})
+    return x + 1
+
+
+def switched_off(x, logger):
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    logger.warning("not shown")
+    logging.disable(before)
+    logger.warning("shown")
+    return x + 1
+
+
+@pytest.mark.parametrize(("program", "argument"), [
+    (adapted, logging.LoggerAdapter(LOG, {"a": 1})), (child, LOG), (raised, LOG), (switched_off, LOG),
+])  # fmt: skip
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_what_loggers_are_asked_for_is_one_graph(written, program, argument, dynamic):
+    LOG.handlers = LOG.handlers[:1]  # without those of pytest
+    logging.getLogger("tests.messages.child").setLevel(logging.NOTSET)
+    compiled = tracer.compile(program, fullgraph=True, dynamic=dynamic)
+    for size in (3, 3, 4, 5):
+        x = torch.ones(size)
+        (y, records), (expected, told) = records_of(written, compiled, x, argument), records_of(written, program, x, argument)
+        assert y.equal(expected) and records == told != ""
+        assert LOG.isEnabledFor(logging.WARNING) and LOG.level == logging.INFO
+
+
+def test_a_level_that_is_left_is_known_to_what_asks_later(kept):
+    LOG.isEnabledFor(logging.INFO)  # the logger remembers the answer
+    compiled, _ = graphs_of(lambda x, level: (x + 1, LOG.setLevel(level))[0])
+    for level in (logging.ERROR, logging.INFO, logging.ERROR):
+        compiled(X, level)
+        assert LOG.isEnabledFor(logging.INFO) is (level == logging.INFO)
+
+
+def test_a_record_with_a_name_that_the_record_has_itself_is_refused_in_its_place(kept):
+    seen = []
+    compiled, _ = graphs_of(lambda x: (seen.append(1), LOG.warning("told", extra={"message": 1}), seen.append(2)))
+    with pytest.raises(KeyError, match="overwrite 'message'"):
+        compiled(X)
+    assert seen == [1]
+
+
+def test_a_handler_that_the_program_has_changed_is_called_at_once(written):
+    handler = LOG.handlers[0]
+
+    def fn(x):
+        handler.level = logging.ERROR
+        LOG.warning("not shown")
+        handler.level = logging.NOTSET
+        return x + 1
+
+    compiled, _ = graphs_of(fn)
+    for _ in range(2):
+        compiled(X)
+    assert written.getvalue() == ""

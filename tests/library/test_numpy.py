@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import tracer
-from tests.support import breaks, captured, check
+from tests.support import breaks, captured, captured_made, check
+from tests.support.comparing import Comparison
 
 CAPTURED = """
 abs(a); add(a, b); all(a); amax(a, 0); angle(a); any(a); append(a, b); arange(5); arctan2(a, b); argmax(a); argmin(a, 1)
@@ -208,3 +209,35 @@ def test_what_else_is_done_with_a_rounded_size_is_done_with_its_value():
         return x + rounded, np.copysign(1.0, zero), rounded.item(), rounded.dtype, bool(zero), f"{rounded}", found
 
     check(f, torch.randn(13), dynamic=True)
+
+
+@pytest.mark.parametrize(
+    "of_a_row", [np.argsort, np.fft.ifft, lambda row: np.partition(row, 1), lambda row: np.array([row, row])]
+)
+def test_numpy_is_called_with_a_view_whose_memory_has_sizes_of_its_own(of_a_row):
+    def fn(a):
+        return of_a_row(a[0])
+
+    compiled = tracer.compile(fn, dynamic=True, fullgraph=True)
+    for rows in (3, 5):
+        array = np.random.default_rng(0).random((rows, 4))
+        Comparison().same(fn(array), compiled(array), "result")
+    assert len(tracer.region_of(compiled).entries()) == 1
+
+
+def test_columns_chosen_by_an_array_that_varies_lie_as_numpy_leaves_them():
+    def columns(a, i):
+        return a[:, i]
+
+    compiled = tracer.compile(columns, dynamic=True, fullgraph=True)
+    for rows, chosen in ((3, 2), (5, 3), (6, 4)):
+        array, index = np.random.default_rng(0).random((rows, 4)), np.arange(chosen)
+        expected, seen = columns(array, index), compiled(array, index)
+        Comparison().same(expected, seen, "result")
+        assert expected.strides == seen.strides
+    assert len(tracer.region_of(compiled).entries()) == 1
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_array_that_numpy_gives_twice_is_one_object(dynamic):
+    captured_made(lambda a: np.diag_indices(a.shape[0]), lambda: ((np.ones((4, 4)),), {}), dynamic=dynamic)

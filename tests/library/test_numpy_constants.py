@@ -28,6 +28,9 @@ PROGRAMS = {
     "empty arrays": lambda x: np.zeros((2, 0)),
     "frequencies": lambda x: np.fft.fftfreq(6),
     "a product of sizes": lambda x: x.reshape(np.prod(x.shape)),
+    "columns of an array": lambda x: x.numpy()[:, np.array([0, 2])],
+    "columns by a mask": lambda x: np.arange(9.0).reshape(3, 3)[:, np.array([True, False, True])],
+    "one array given twice": lambda x: np.diag_indices(3),
 }
 
 

@@ -8,9 +8,11 @@ import warnings
 import pytest
 import torch
 
+import tracer
 from tests.soundness.watching import Watched
-from tests.support import breaks
+from tests.support import breaks, captured, captured_made
 from tests.support.graphs import graphs_of
+from tests.support.processes import run_python
 
 X = torch.arange(3.0)
 
@@ -210,12 +212,128 @@ def test_filters_that_the_program_leaves_changed():
     assert len(graphs) == 1
 
 
-@pytest.mark.parametrize("options", ["record=True", "action='error'"])
-def test_what_would_see_the_warnings_of_operations_breaks_the_graph(options):
-    names = {"warnings": warnings}
-    text = f"def f(x):\n    with warnings.catch_warnings({options}) as caught:\n        y = x + 1\n    return y, caught"
-    exec(text, names)
-    breaks(names["f"], X)
+# -- what the program records, or makes errors of ----------------------------------------------------------------------
+
+
+def recorded_inside(x, size):
+    def old(x):
+        warnings.warn("old", DeprecationWarning, stacklevel=2)
+        return x + 1
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.warn(f"of size {size}")
+        y = old(x)
+        warnings.warn(FutureWarning("made"))
+        warnings.simplefilter("ignore")
+        warnings.warn("ignored")
+    assert warnings.showwarning is warnings._showwarning_orig
+    return y * len(caught), [(str(each.message), each.category, each.filename, each.lineno) for each in caught]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_warnings_that_are_recorded_inside_are_known(dynamic):
+    for size in (3, 4):
+        captured_made(recorded_inside, lambda size=size: ((torch.ones(size), size), {}), dynamic=dynamic)
+
+
+def test_a_block_that_records_nothing_is_whole():
+    def fn(x):
+        with warnings.catch_warnings(record=True) as caught:
+            y = x * 2
+        return y + 1 if caught else y
+
+    captured(fn, X)
+
+
+def test_a_warning_that_is_made_an_error_inside_is_raised():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                x = x * 2
+                warnings.warn("bad", RuntimeWarning)
+                x = x * 3
+            except RuntimeWarning as error:
+                return x + 1, str(error), type(error)
+
+    captured(fn, X)
+
+
+def complaining(x):
+    warnings.warn("of an operation")
+    return x + 1
+
+
+@pytest.mark.parametrize("enter", [{"record": True}, {"action": "error"}])
+def test_an_operation_that_warns_as_it_is_traced_breaks_the_graph_where_the_program_hears_it(enter):
+    operation = tracer.allow_in_graph(complaining)
+
+    def fn(x):
+        with warnings.catch_warnings(**enter) as caught:
+            warnings.simplefilter("error" if caught is None else "always")
+            y = operation(x * 2)
+        return y, [str(each.message) for each in caught]
+
+    breaks(fn, X)
+
+
+def test_a_graph_that_warns_when_it_runs_leaves_the_call_to_cpython(monkeypatch):
+    quiet = [True]
+
+    def sometimes(x):
+        if not quiet[0]:
+            warnings.warn("now")
+        return x + 1
+
+    operation = tracer.allow_in_graph(sometimes)
+
+    def fn(x):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            y = operation(x * 2)
+        return y, [str(each.message) for each in caught]
+
+    compiled, graphs = graphs_of(fn)
+    assert compiled(X)[1] == []
+    quiet[0] = False
+    for _ in range(2):
+        y, texts = compiled(X)
+        assert y.equal(X * 2 + 1) and texts == ["now"]
+    quiet[0] = True
+    assert compiled(X)[1] == [] and len(graphs) == 1
+
+
+def test_what_torch_warns_of_once_is_recorded_the_first_time():
+    program = """
+        import warnings, torch, tracer
+
+        @tracer.optimize("eager")
+        def fn(x):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                y = x.T + 1
+            return y, len(caught)
+
+        print([fn(torch.ones(2, 3, 4))[1] for _ in range(3)])
+    """
+    assert run_python(program).stdout.strip() == "[1, 0, 0]"
+
+
+def test_a_warning_goes_where_stderr_is_redirected():
+    program = """
+        import contextlib, io, warnings, torch, tracer
+
+        def fn(x):
+            with contextlib.redirect_stderr(io.StringIO()) as buffer:
+                warnings.warn("told")
+            return x + 1, "told" in buffer.getvalue()
+
+        warnings.simplefilter("always")
+        compiled = tracer.compile(fn)
+        print([run(torch.ones(2))[1] for run in (fn, compiled, compiled)])
+    """
+    assert run_python(program).stdout.strip() == "[True, True, True]"
 
 
 def test_what_was_recorded_is_seen_at_once():

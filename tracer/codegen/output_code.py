@@ -23,7 +23,7 @@ from tracer.codegen.handover import Break, Describer, Return, changed_before, ra
 from tracer.codegen.random_draws import emit_draws, emit_restore_states
 from tracer.codegen.replay import replay
 from tracer.codegen.tracebacks import tracebacks_hide_frame
-from tracer.effects import graph_failures, rollback
+from tracer.effects import graph_failures, heard_warnings, rollback
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.protocol.lazy import Unwrapped
@@ -82,6 +82,7 @@ class OutputCodeBuilder:
 
     def learn_outputs(self, body: Callable[[Codegen], None]) -> list[fx.Node]:
         """The nodes that the graph has to return for `body`. Found by emitting the code once and throwing it away."""
+        self.trace.effects.check_replaced_globals(self.trace.builder.known)
         cg = self._codegen()
         emit_draws(cg)
         if emit_cache_calls(cg):
@@ -150,6 +151,8 @@ class OutputCodeBuilder:
         output = self.trace.output
         if is_resume_code(self.root.code) or output.written_inputs() or output.draws_random_numbers:
             return None
+        if output.world.warns_are_heard:
+            return None
         match cg.asm.since(after_call):
             case [("LOAD_FAST", cg.graph_out), ("LOAD_CONST", 0), DIALECT.subscript, *rest, ("RETURN_VALUE", _)]:
                 if rest not in ([], [("COPY", 1), ("STORE_FAST", cg.own_locals[-1])]):
@@ -202,7 +205,11 @@ class OutputCodeBuilder:
         cg.fallback = fallback.after_call
         cg.used_fallbacks.setdefault(fallback.after_call)
         token = asm.try_begin(fallback.after_call)
-        asm.load_callee(lambda: asm.load_deref(graph_name))
+        if self.trace.output.world.warns_are_heard:
+            load_graph = functools.partial(asm.load_deref, graph_name)
+            asm.load_callee(lambda: cg.call_object(heard_warnings.that_must_not_warn, load_graph))
+        else:
+            asm.load_callee(lambda: asm.load_deref(graph_name))
         if all_fetched is not None:
             asm.load_fast(all_fetched)
             asm.call_spread()

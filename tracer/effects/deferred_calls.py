@@ -34,6 +34,18 @@ def ignored_warning(namespace: dict[str, Any]) -> None:
     namespace.setdefault("__warningregistry__", {})
 
 
-def log(filename: str, line: int, function: str, logger: logging.Logger, level: int, message: str, *args: Any) -> None:
+Attributes = tuple[tuple[str, Any], ...]
+
+
+def log(
+    filename: str,
+    line: int,
+    function: str,
+    extra: Attributes,
+    logger: logging.Logger,
+    level: int,
+    message: str,
+    *args: Any,
+) -> None:
     """As `logger._log`, called at the user's line."""
-    logger.handle(logger.makeRecord(logger.name, level, filename, line, message, args, None, function, None, None))
+    logger.handle(logger.makeRecord(logger.name, level, filename, line, message, args, None, function, dict(extra), None))

@@ -14,11 +14,14 @@ _logged: set[types.CodeType] = set()
 
 
 def describe(code: types.CodeType, error: BaseException) -> str | None:
-    """The error as text, for `report` behind the run of `code`; None if a failure of that code was logged before.
+    """The error as text, for `report` behind the run of `code`; None if a failure of that code was logged before, or if the graph
+    was to raise what it warns of (`heard_warnings`).
 
     A text, for the error itself holds the frames of the graph, and so its tensors, while the program runs again.
     """
-    return None if code in _logged else "".join(traceback.format_exception_only(error)).strip()
+    if code in _logged or isinstance(error, Warning):
+        return None
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def report(code: types.CodeType, error: str | None) -> None:

@@ -19,6 +19,7 @@ from tracer.guards.references import is_class
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.reading import is_a, type_dict
+from tracer.sources.roots import GlobalSource, ModuleGlobalsSource
 
 
 def has_finalizer(value: VariableTracker) -> bool:
@@ -43,9 +44,14 @@ def reaches_finalizer(value: VariableTracker | Unwrapped) -> bool:
     return False
 
 
+def _is_in_global(value: VariableTracker | Unwrapped) -> bool:
+    """Whether a global holds this very object. What a trace does to globals is looked at in its end (`Effects`)."""
+    return not isinstance(value, Unwrapped) and isinstance(value.source, (GlobalSource, ModuleGlobalsSource))
+
+
 def check_release(values: Iterable[VariableTracker | Unwrapped], what: str) -> None:
     """To be called before a container drops values. Breaks the graph if a finalizer may run, so that CPython runs it in time."""
-    if any(reaches_finalizer(value) for value in values):
+    if any(not _is_in_global(value) and reaches_finalizer(value) for value in values):
         unsupported("abandoned-generator", value=what)
 
 
@@ -69,7 +75,7 @@ def check_attribute_release(target: VariableTracker, name: str) -> None:
     check_object_release(held_before(target, name), f"the attribute {name!r}")
 
 
-def check_object_release(held: Any, what: str) -> None:
-    """As `check_release`, for a real object that existed before the frame ran."""
+def check_object_release(held: Any, what: str, step: int | None = None) -> None:
+    """As `check_release`, for a real object that existed before the frame ran. `step`: at which the graph breaks, if not here."""
     if gc.is_tracked(held) and may_run_code(held):
-        unsupported("abandoned-generator", value=what)
+        unsupported("abandoned-generator", break_step=step, value=what)

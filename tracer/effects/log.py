@@ -46,6 +46,7 @@ class Effects:
         self._classes: dict[str, list[type]] = {}  # attribute -> the classes on which the trace stored it
         self._globals: dict[tuple[int, str], AttributeValue] = {}
         self._global_dicts: dict[int, dict[str, Any]] = {}
+        self._replaced: dict[tuple[int, str], tuple[Any, int]] = {}  # what globals held before, and the step of the first store
         self.calls: list[DeferredCall] = []  # in order
         self.draws: list[Draw] = []  # random numbers, in order
         self.cached = CachedResults()
@@ -154,16 +155,24 @@ class Effects:
         stored = self.attributes(target).values()
         return [*target.children(), *(value for value in stored if isinstance(value, VariableTracker))]
 
-    def store_global(self, globals_: dict[str, Any], name: str, value: AttributeValue) -> None:
+    def store_global(self, globals_: dict[str, Any], name: str, value: AttributeValue, step: int) -> None:
+        """`step`: at which the graph breaks if this store, with those behind it, drops an object that a finalizer waits for."""
         stored = self._globals.get((id(globals_), name))
         if stored is None:
-            check_object_release(globals_.get(name), f"the global {name!r}")
+            self._replaced.setdefault((id(globals_), name), (globals_.get(name), step))
         elif isinstance(stored, VariableTracker):
             check_release((stored,), f"the global {name!r}")
         self._notify_observer(None)
         self._places.note("global", id(globals_), name)
         self._global_dicts[id(globals_)] = globals_
         self._globals[id(globals_), name] = value
+
+    def check_replaced_globals(self, known: Callable[[Any], VariableTracker | None]) -> None:
+        """Breaks the graph where a global that held an object with a finalizer has another in the end. `known` gives the tracked
+        value of an object."""
+        for (key, name), (held, step) in self._replaced.items():
+            if self._globals[key, name] is not known(held):
+                check_object_release(held, f"the global {name!r}", step)
 
     def global_value(self, globals_: dict[str, Any], name: str) -> AttributeValue | None:
         value = self._globals.get((id(globals_), name))

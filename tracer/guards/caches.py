@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.guards.references import ObjectRef
 from tracer.sources.base import Source
 
 
+class Nothing:
+    """What a table has for a key that is not there."""
+
+    def __reduce__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING = Nothing()
+
+
 @guard_kind
 class CacheMatch(Guard):
-    """What the table of a cache has for a key: this object, or nothing (None)."""
+    """What the table of a cache has for a key: this object, or `NOTHING`."""
 
     source: Source  # of the table
     key: Any
@@ -19,16 +29,20 @@ class CacheMatch(Guard):
     kind: ClassVar[str] = "CACHE_MATCH"
 
     def __post_init__(self) -> None:
-        if self.held is not None and type(self.held) is not ObjectRef:
+        if type(self.held) is not ObjectRef:
             object.__setattr__(self, "held", ObjectRef(self.held))
 
+    @property
+    def _is_empty(self) -> bool:
+        return self.held.get() is NOTHING
+
     def check(self, code: CheckScope) -> str | None:
-        held = "None" if self.held is None else code.const(self.held.get(), "held")
-        return f"{code.read(self.source)}.get({code.const(self.key, 'key')}) is {held}"
+        key, nothing = code.const(self.key, "key"), code.const(NOTHING, "nothing")
+        return f"{code.read(self.source)}.get({key}, {nothing}) is {code.const(self.held.get(), 'held')}"
 
     def lines(self) -> list[str]:
-        return [f"{self.source.name} {'has nothing' if self.held is None else 'has the same result'} for {self.key!r}"]
+        return [f"{self.source.name} {'has nothing' if self._is_empty else 'has the same result'} for {shown(self.key)}"]
 
     def explain(self, *seen: Any) -> Mismatch:
-        words = ("nothing", "a result") if self.held is None else ("the result that was traced", "another one, or none")
+        words = ("nothing", "a result") if self._is_empty else ("the result that was traced", "another one, or none")
         return Mismatch(self.lines()[0], *words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import types
 import weakref
 from collections import deque
@@ -16,10 +17,14 @@ from tracer.sources.reading import type_dict, type_mro
 
 MOST = 64  # how many objects are looked at; what leads to more of them is not held by this alone
 _NOT_THE_PROGRAM = (__name__.partition(".")[0] + ".", "torch._")  # what compilers note of modules, torch.compile of each one
+_CLOSED_ALONE = (io.StringIO, io.BytesIO)  # their finalizer closes what is in memory
 _LASTING = (type, types.ModuleType, types.CodeType, types.FrameType, torch.Tensor, torch.nn.Module)
 
 
 def is_finalised(cls: type) -> bool:
+    """Whether code of the program, or an effect outside of the object, waits for the end of an instance."""
+    if cls in _CLOSED_ALONE:
+        return False
     return cls is types.GeneratorType or any("__del__" in type_dict(base) for base in type_mro(cls))
 
 

@@ -6,6 +6,8 @@ import functools
 import gc
 from typing import Any, NamedTuple
 
+from tracer.guards.caches import NOTHING
+
 
 class Place(NamedTuple):
     """Where a cache keeps the result for one key, whether or not it has one now."""
@@ -16,8 +18,8 @@ class Place(NamedTuple):
 
     @property
     def found(self) -> Any:
-        """What the table has: the result, or the link of a cache that forgets, or None."""
-        return self.table.get(self.key)
+        """What the table has: the result, or the link of a cache that forgets, or `NOTHING`."""
+        return self.table.get(self.key, NOTHING)
 
     def results(self) -> list[Any]:
         """The result that the cache has, or an empty list."""

@@ -30,6 +30,7 @@ from tracer.graph_breaks import unsupported
 from tracer.guards.caches import CacheMatch
 from tracer.guards.constants import is_guardable_constant, same_constant
 from tracer.guards.containers import DictContains
+from tracer.guards.identity import IdMatch
 from tracer.guards.references import is_class
 from tracer.library.cache_tables import Place, place_of
 from tracer.protocol.lookups import lookup, rely_on_process
@@ -102,14 +103,24 @@ def _result(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwarg
     place = _place(callee, args, kwargs)
     held = [] if place is None else place.results()
     is_changed = id(callee.value) in changed
-    if place is None or not all(value.is_constant() for value in (*args, *kwargs.values())):
+    takes = is_changed or id(callee.value) in tx.output.options.caches_taken
+    objects = [value for value in (*args, *kwargs.values()) if not value.is_constant()]
+    if place is None or objects:
+        if place is not None and held and takes:
+            for value in objects:
+                assert value.source is not None
+                tx.guard(IdMatch(value.source, value.identity()))
+            return _taken(tx, callee, place, held[0])
         if is_changed:
             _refuse(callee, _OTHERS)
-        known = _traced_through(tx, callee, args, kwargs, Origin(callee.value, tx.break_step(), False))
+        try:
+            known = _traced_through(tx, callee, args, kwargs, Origin(callee.value, tx.break_step(), False))
+        except Unsupported as error:
+            _take_what_is_held(callee, place, error)
+            raise
         if held and not _agrees(tx, known.result, held[0]):
             _refuse(callee, _OTHERS)
         return known
-    takes = is_changed or id(callee.value) in tx.output.options.caches_taken
     if held and (takes or not (args or kwargs or is_guardable_constant(held[0]))):
         return _taken(tx, callee, place, held[0])
     try:
@@ -118,9 +129,7 @@ def _result(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwarg
         origin = Origin(callee.value, tx.break_step(), bool(held), (_guard(callee, place),))
         known = _traced_through(tx, callee, args, kwargs, origin)
     except Unsupported as error:
-        if held:
-            raise TraceAnew(takes_cache=id(callee.value)) from None
-        error.relies_on = (*error.relies_on, _guard(callee, place))
+        _take_what_is_held(callee, place, error)
         raise
     if held and _agrees(tx, known.result, held[0]):
         return known
@@ -128,6 +137,16 @@ def _result(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwarg
         _fill(callee.value)
         raise TraceAnew(takes_cache=id(callee.value))  # the frame goes through fewer steps now: a break is found by their number
     return _taken(tx, callee, place, held[0]) if held else known
+
+
+def _take_what_is_held(callee: CallableVariable, place: Place | None, error: Unsupported) -> None:
+    """After a call that cannot be traced through: the trace starts anew and takes what the cache has. If it has nothing, the
+    graph breaks until the cache has been filled."""
+    if place is None:
+        return
+    if place.results():
+        raise TraceAnew(takes_cache=id(callee.value)) from None
+    error.relies_on = (*error.relies_on, _guard(callee, place))
 
 
 def _traced_through(

@@ -39,8 +39,11 @@ for _cls in (io.StringIO, io.BytesIO, bytearray):
 
 @models(print)
 def _print(tx: Tracer, *values: Value, sep: Value = NONE, end: Value = NONE, file: Value = NONE, flush: Value = FALSE) -> Value:
-    """Writes to a buffer that the trace made. Any other output has to happen at each call, in its place: the graph breaks."""
+    """Writes to a buffer that the trace made, or to nowhere. Any other output has to happen at each call, in its place: the
+    graph breaks."""
     target = tx.wrap(sys, ModuleSource("sys")).get_attr(tx, "stdout") if file.is_none() else file
+    if target.is_none():
+        return NONE
     if not isinstance(target, BufferVariable):
         unsupported("side-effect-call", name="print", value=", ".join(value.describe() for value in values))
     texts = [formatted(tx, str, [value], {}) for value in values]

@@ -1,4 +1,4 @@
-"""Models of `logging` and `warnings`: a message is emitted after the graph, at each run of the output code, with the user's line.
+"""Models of `logging`: a message is emitted after the graph, at each run of the output code, with the user's line.
 Whether it is emitted at all is decided while tracing, and guarded."""
 
 from __future__ import annotations
@@ -6,10 +6,8 @@ from __future__ import annotations
 import inspect
 import logging
 import logging.handlers
-import re
 import sys
 import types
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +15,16 @@ from tracer import _C, config
 from tracer.effects import deferred_calls
 from tracer.effects.deferred_calls import DeferredCall
 from tracer.graph_breaks import unsupported
-from tracer.guards.state import WarningFiltersMatch
+from tracer.library.warnings_ import is_redirected, user_place
 from tracer.protocol.inlining import transparent
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.roots import ModuleGlobalsSource, ModuleSource
-from tracer.variables.classes.classes import ClassVariable
+from tracer.sources.roots import ModuleSource
 from tracer.variables.containers.dicts import DictVariable
-from tracer.variables.containers.lists import ListVariable, TupleVariable
-from tracer.variables.values.constant import NONE, ONE, ConstantVariable
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.containers.tuples import SizeVariable
+from tracer.variables.values.constant import NONE, ONE, ConstantVariable, fold
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -37,17 +36,6 @@ _METHODS = ("debug", "info", "warning", "error", "critical", "log")
 _SKIPPED = str(logging._srcfile)
 
 
-def _user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[Any, Any]) -> Any:
-    """The place to which a message is attributed: file, line, globals, name of the function."""
-    if not stacklevel.is_constant():
-        unsupported("side-effect-call", name="a message of a caller", value=stacklevel.describe(), calls_instead=instead)
-    place = callers.traced(stacklevel.constant(), skipped)
-    if place is None:
-        name = "a message that is attributed to the caller of the traced function"
-        unsupported("unsupported-builtin", function=name, calls_instead=instead)
-    return place
-
-
 @models(logging.getLogger)
 def _get_logger(tx: Tracer, name: Value = NONE) -> Value:
     """Finds a logger that exists already. For any other the graph breaks, and CPython makes it."""
@@ -57,135 +45,26 @@ def _get_logger(tx: Tracer, name: Value = NONE) -> Value:
     root = module.get_attr(tx, "root")
     if not name.constant() or tx.compare("==", name, root.get_attr(tx, "name")).truth(tx):
         return root
-    loggers = module.get_attr(tx, "Logger").get_attr(tx, "manager").get_attr(tx, "loggerDict")
+    return _logger_of(tx, module.get_attr(tx, "Logger").get_attr(tx, "manager"), name)
+
+
+@models(logging.Manager.getLogger)
+def _logger_of(tx: Tracer, manager: Value, name: Value) -> Value:
+    if not name.is_constant() or type(name.constant()) is not str:
+        unsupported("side-effect-call", name="logging.Manager.getLogger", value=name.describe())
+    loggers = manager.get_attr(tx, "loggerDict")
     found = loggers.find(tx, name) if isinstance(loggers, DictVariable) else None
     if found is None or not issubclass(found.python_type(), logging.Logger):
         unsupported("side-effect-call", name="logging.getLogger", value=f"{name.constant()!r}, which is not there yet")
     return found
 
 
-# -- warnings ----------------------------------------------------------------------------------------------------------
-
-
-transparent(*[getattr(warnings, name) for name in ("simplefilter", "filterwarnings", "resetwarnings", "_add_filter")])
-transparent(*[vars(warnings.catch_warnings)[name] for name in ("__init__", "__enter__", "__exit__")])
-
-
-@models(warnings.catch_warnings)
-def _catch_warnings(tx: Tracer, **options: Value) -> Value:
-    """Traced through: it saves and restores the list of filters of the module. Recording breaks the graph: operations of a graph
-    warn only when it runs, so the recorded list would lack their warnings."""
-    record = options.get("record", NONE)
-    if not record.is_constant() or record.constant():
-        unsupported("with-block", value="catch_warnings, which records them,")
-    options.setdefault("module", tx.wrap(warnings, ModuleSource("warnings")))
-    return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)
-
-
-@models(warnings._filters_mutated)  # type: ignore[attr-defined]  # private in the library
-def _filters_mutated(tx: Tracer) -> Value:
-    if any(action == "error" for action, *_ in _filters(tx) if (action, *_) not in warnings.filters):
-        unsupported("side-effect-call", name="a filter of warnings", value="that makes errors of them")
-    tx.effects.defer(DeferredCall(warnings._filters_mutated, (), ()))  # type: ignore[attr-defined]  # private in the library
-    return NONE
-
-
-def _filters(tx: Tracer) -> list[tuple[Any, ...]]:
-    """The filters as the program has left them so far."""
-    return [tuple([part.identity() for part in each.unpack(tx)]) for each in _tracked_filters(tx).unpack(tx)]
-
-
-def _tracked_filters(tx: Tracer) -> Value:
-    return tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "filters")
-
-
-def _changes_filters(tx: Tracer) -> bool:
-    filters = _tracked_filters(tx)
-    return filters.source != ModuleGlobalsSource("warnings", "filters") or filters in tx.effects.mutated
-
-
-@models(warnings.warn)
-def _warn(tx: Tracer, message: Value, category: Value = NONE, stacklevel: Value = ONE, source: Value = NONE) -> Value:
-    if config.skip_messages:
-        return NONE
-    none = category.is_none()
-    kind: Any = UserWarning if none else category.identity()
-    callers = tx.callers()
-    told = warnings.warn, _warns_from(callers)
-    filename, line, namespace, _ = _user_place(callers, stacklevel, "", told)
-    plain = type(message) is ConstantVariable and type(message.value) is str
-    if not plain or not (none or isinstance(category, ClassVariable)) or source is not NONE:
-        unsupported("side-effect-call", name="warnings.warn", value=message.describe(), calls_instead=told)
-    if not issubclass(kind, Warning):
-        unsupported("side-effect-call", name="warnings.warn", value=category.describe())
-    changed = _changes_filters(tx)
-    filters = _filters(tx) if changed else list(warnings.filters)
-    module = namespace.get("__name__") or "<string>"
-    action = _action(filters, str(message.constant()), kind, module, line)
-    if action == "error":
-        unsupported("side-effect-call", name="warnings.warn, which raises", value=message.describe())
-    if changed:
-        if action != "ignore":
-            name = "warnings.warn, with filters of its own,"
-            unsupported("side-effect-call", name=name, value=message.describe(), calls_instead=told)
-        tx.effects.defer(DeferredCall(deferred_calls.ignored_warning, (namespace,), ()))
-        return NONE
-    tx.guard(WarningFiltersMatch(tuple(warnings.filters)))
-    if action != "ignore" and _is_told_at_once(tx):
-        unsupported("side-effect-call", name="warnings.warn, shown by the program,", value=message.describe(), calls_instead=told)
-    cls = tx.class_variable(kind) if none else category
-    tx.effects.defer(DeferredCall(deferred_calls.warn, (filename, line, namespace), (message, cls)))
-    return NONE
-
-
-def defer_warning(tx: Tracer, name: str, warns: Callable[[], None]) -> None:
-    """Lets `warns`, which may give a warning of a library, run after the graph. `name` says in a graph break what it is."""
-    filters = warnings.filters
-    if _changes_filters(tx) or _is_told_at_once(tx) or any(action == "error" for action, *_ in filters):
-        unsupported("side-effect-call", name=name, value="a warning that the program handles itself")
-    tx.guard(WarningFiltersMatch(tuple(filters)))
-    tx.effects.defer(DeferredCall(warns, (), ()))
-
-
-def _warns_from(callers: Any) -> Callable[..., None]:
-    """A warnings.warn that takes the place of its caller from `callers`."""
-
-    def warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None) -> None:
-        filename, line, namespace, _ = callers.place(stacklevel, "")
-        registry = namespace.setdefault("__warningregistry__", {})
-        module = namespace.get("__name__") or "<string>"
-        kind = type(message) if isinstance(message, Warning) else UserWarning if category is None else category
-        warnings.warn_explicit(message, kind, filename, line, module, registry, source=source)
-
-    _C.never_trace(warn.__code__)
-    return warn
-
-
-def _is_told_at_once(tx: Tracer) -> bool:
-    """Whether a warning must be shown at its place in the program, which has a `showwarning` of its own or reads the list in
-    which warnings are recorded."""
-    shown = tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "showwarning")
-    replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]  # private in the library
-    recorded = tx.trace.builder.known(deferred_calls.list_of_warnings())
-    return replaced or (isinstance(recorded, ListVariable) and (recorded.is_read() or recorded in tx.effects.mutated))
-
-
-def _action(filters: list[tuple[Any, ...]], text: str, category: type[Warning], module: str, line: int) -> str:
-    """The action that the filters choose for a warning."""
-    for action, message, kind, pattern, number in filters:
-        fits = message is None or _matches(message, text)
-        if fits and issubclass(category, kind) and (pattern is None or _matches(pattern, module)) and number in (0, line):
-            return str(action)
-    return getattr(warnings, "defaultaction", "default")
-
-
-def _matches(pattern: Any, text: str) -> bool:
-    return pattern.match(text) is not None if isinstance(pattern, re.Pattern) else pattern == text
-
-
 # -- loggers -----------------------------------------------------------------------------------------------------------
 
-transparent(*(getattr(logging.Logger, name) for name in (*_METHODS, "exception", "getEffectiveLevel")))
+_LEVELS = "isEnabledFor getEffectiveLevel setLevel hasHandlers".split()
+transparent(*(getattr(logging.Logger, name) for name in (*_METHODS, "exception", "getEffectiveLevel", "hasHandlers", "getChild")))
+transparent(*(getattr(logging.LoggerAdapter, name) for name in (*_METHODS, "exception", "process", *_LEVELS)))
+transparent(*[part for part in (logging.Manager.disable.fget, logging.Manager.disable.fset) if part is not None])  # type: ignore[attr-defined]  # a property
 
 
 @models(logging.Logger.isEnabledFor)
@@ -198,6 +77,28 @@ def _is_enabled_for(tx: Tracer, logger: Value, level: Value) -> Value:
     return tx.compare(">=", level, logger.call_method(tx, "getEffectiveLevel", [], {}))
 
 
+@models(logging._checkLevel)  # type: ignore[attr-defined]  # private in the library
+def _check_level(tx: Tracer, level: Value) -> Value:
+    return fold(tx, logging._checkLevel, level.constant())  # type: ignore[attr-defined]  # private in the library
+
+
+@models(logging.Logger.setLevel)
+def _set_level(tx: Tracer, logger: Value, level: Value) -> Value:
+    """The output code calls it, too, which clears what loggers remember of levels."""
+    number = _check_level(tx, level)
+    logger.set_attr(tx, "level", number)
+    tx.effects.defer(DeferredCall(logging.Logger.setLevel, (), (logger, number)))
+    return NONE
+
+
+@models(logging.disable)
+def _disable(tx: Tracer, level: Value = ConstantVariable(logging.CRITICAL)) -> Value:
+    number = _check_level(tx, level)
+    tx.wrap(logging, ModuleSource("logging")).get_attr(tx, "root").get_attr(tx, "manager").set_attr(tx, "_disable", number)
+    tx.effects.defer(DeferredCall(logging.disable, (), (number,)))
+    return NONE
+
+
 @models(logging.Logger._log)
 def _log(tx: Tracer, logger: Value, level: Value, message: Value, args: Value, **options: Value) -> Value:
     stacklevel = options.get("stacklevel", ONE)
@@ -205,14 +106,42 @@ def _log(tx: Tracer, logger: Value, level: Value, message: Value, args: Value, *
         unsupported("side-effect-call", name="a logger's method", value=", ".join(options))
     callers = tx.callers()
     told = logging.Logger._log, _logs_from(callers)
-    filename, line, _, name = _user_place(callers, stacklevel, _SKIPPED, told)
+    filename, line, _, name = user_place(callers, stacklevel, _SKIPPED, told)
     items = args.items(tx) if isinstance(args, TupleVariable) else [args]
     given = level, message, *items
-    later = isinstance(args, TupleVariable) and not options.keys() - {"stacklevel"} and all(item.is_constant() for item in given)
-    if not later or logger.source is None or _runs_the_programs_code(tx, logger):
+    extra = _extra(tx, options.get("extra", NONE))
+    later = isinstance(args, TupleVariable) and not options.keys() - {"stacklevel", "extra"} and all(map(_stays, given))
+    if not later or extra is None or logger.source is None or _runs_the_programs_code(tx, logger):
         unsupported("side-effect-call", name="a logger's method", value=logger.describe(), calls_instead=told)
-    tx.effects.defer(DeferredCall(deferred_calls.log, (filename, line, name), (logger, *given)))
+    tx.effects.defer(DeferredCall(deferred_calls.log, (filename, line, name, extra), (logger, *given)))
     return NONE
+
+
+def _stays(value: Value) -> bool:
+    """Whether a value is the same after the graph, so that the record can be formatted then."""
+    if isinstance(value, SymNodeVariable):
+        return not value.depends_on_data()
+    if type(value) in (TupleVariable, SizeVariable):
+        return all(map(_stays, value.children()))
+    return value.is_constant()
+
+
+def _extra(tx: Tracer, given: Value) -> tuple[tuple[str, Any], ...] | None:
+    """The further attributes of a record; None if they are no constants, or if `makeRecord` would refuse them."""
+    if given.is_none():
+        return ()
+    names = _FIELDS.keys() | {"message", "asctime"}
+    if type(given) is not DictVariable or not all(type(key) is str and key not in names for key in given.entries):
+        return None
+    values = {key: given.value(tx, key) for key in given.entries}
+    return tuple([(key, value.constant()) for key, value in values.items()]) if all(map(_is_constant, values.values())) else None
+
+
+def _is_constant(value: Value) -> bool:
+    return value.is_constant()
+
+
+_FIELDS = vars(logging.LogRecord("", 0, "", 0, "", (), None))
 
 
 def _logs_from(callers: Any) -> Callable[..., None]:
@@ -256,6 +185,8 @@ def _runs_the_programs_code(tx: Tracer, logger: Value) -> bool:
         return True
     place = logger
     while not place.is_none():
+        if not tx.effects.attributes(place).keys() <= {"level"}:
+            return True
         if not all(_only_writes(tx, handler) for handler in place.get_attr(tx, "handlers").unpack(tx)):
             return True
         if not place.get_attr(tx, "propagate").truth(tx):
@@ -271,7 +202,9 @@ def _has_filters(tx: Tracer, filterer: Value) -> bool:
 def _only_writes(tx: Tracer, handler: Value) -> bool:
     """Whether a handler is one of the library's own, and its stream's `write` is no Python function."""
     cls = handler.python_type()
-    if cls not in _WRITERS or _has_filters(tx, handler):
+    if cls not in _WRITERS or _has_filters(tx, handler) or handler in tx.effects.mutated:
+        return False
+    if cls is logging._StderrHandler and is_redirected(tx):  # type: ignore[attr-defined]  # private in the library
         return False
     formatter = handler.get_attr(tx, "formatter")
     if not formatter.is_none() and formatter.python_type() is not logging.Formatter:

@@ -16,7 +16,7 @@ import torch
 from tracer import _C
 from tracer.graph.operations.array_operations import array_operation, is_in_torch
 from tracer.graph_breaks import unsupported
-from tracer.library.logging_ import defer_warning
+from tracer.library.warnings_ import defer_warning
 from tracer.protocol.inlining import transparent
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker

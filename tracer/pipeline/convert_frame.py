@@ -238,7 +238,8 @@ class FrameConversion:
                 return first_call
         step = None
         if not self.region.fullgraph:
-            step = trace.abandons_generator() if error.id == "abandoned-generator" else error.break_step
+            abandons = error.id == "abandoned-generator" and error.break_step is None
+            step = trace.abandons_generator() if abandons else error.break_step
         if step == 0:
             raise errors.LeftToCPython(error)
         if step is not None and step != break_at:

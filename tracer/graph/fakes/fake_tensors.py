@@ -6,6 +6,7 @@ Each trace has one `FakeWorld`: the ShapeEnv, its adapter for PyTorch and the fa
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -51,6 +52,7 @@ class FakeWorld:
         # While torch's dispatcher calls the tracer, the keys of the layers that it has gone through; None at other times.
         self._passed_keys: Any = None
         self._rules: dict[Any, Callable[..., Any]] = {}  # function -> what runs on fakes in its place
+        self.warns_are_heard = False  # whether the program records warnings, or makes errors of them, somewhere in the trace
 
     def close(self) -> None:
         """Called when the trace has ended. Drops the references to functions that would keep its frames alive."""
@@ -208,8 +210,9 @@ class FakeWorld:
             nested = running_nested(self.fake_mode, self.env)
         note = None if self.fake_mode.asks_layout else self.fake_mode.note_layout_guessed
         args, kwargs = _without_some_floats(function, args, kwargs or {})
+        heard = _refusing_warnings() if self.warns_are_heard else contextlib.nullcontext()
         try:
-            with nested, _excluding(passed), self.fake_mode, kernels, self.torch_env.answering_by_default(note):
+            with nested, _excluding(passed), self.fake_mode, kernels, self.torch_env.answering_by_default(note), heard:
                 return function(*args, **kwargs)
         finally:
             self._passed_keys, self._outer_keys = passed, outer
@@ -253,6 +256,21 @@ class FakeWorld:
             yield
         finally:
             self._rules = before
+
+
+@contextlib.contextmanager
+def _refusing_warnings() -> Iterator[None]:
+    """Within, what an operation warns of breaks the graph."""
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # what torch warns of once in a process does not count with this switch
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        torch.set_warn_always(always)
+    if caught:
+        unsupported("side-effect-call", name="an operation", value=f"it warns: {caught[0].message}")
 
 
 def _plain_autograd() -> contextlib.AbstractContextManager[None]:
@@ -353,6 +371,12 @@ def expr_of(number: Any) -> Any:
 def concrete(number: Any) -> Any:
     """The value of a number in the traced call; None if it depends on data."""
     return number.node.hint if isinstance(number, SYM_TYPES) else number
+
+
+def hints_in(number: Any, from_data: int) -> dict[Any, int]:
+    """The values of the SymPy symbols in a symbolic number, in the traced call; `from_data` for those that depend on data."""
+    value = number.node.value
+    return {symbol.sympy: from_data if symbol.hint is None else symbol.hint for symbol in value.algebra.symbols(value)}
 
 
 def symbols_in(value: Any) -> list[Any]:

@@ -89,6 +89,8 @@ def _forms(result: Any) -> list[Form] | None:
             return None
         if type(leaf) is np.ndarray and (min(leaf.strides, default=0) < 0 or not leaf.flags.writeable):
             return None
+    if any(np.may_share_memory(one, other) for one, other in itertools.combinations(found, 2)):
+        return None
     return [Form.of(leaf) for leaf in found]
 
 
@@ -108,21 +110,32 @@ def _candidates(tensors: list[torch.Tensor], longer: Mapping[Any, int]) -> Itera
 def _following(first: Form, longer: Form, candidates: Iterable[tuple[SizeOf, int, int]]) -> Form | None:
     """The form of results whose sizes follow from those of the arguments."""
     alike = (first.cls, first.dtype, len(first.shape)) == (longer.cls, longer.dtype, len(longer.shape))
-    if not alike or first.strides != longer.strides:
+    if not alike or (first.strides is None) is not (longer.strides is None):
         return None
-    shape: list[Any] = []
-    for a, b in zip(first.shape, longer.shape):
+    shape = _numbers_following(first.shape, longer.shape, candidates)
+    strides = None if first.strides is None else _numbers_following(first.strides, longer.strides or (), candidates)
+    if shape is None or strides is None and first.strides is not None:
+        return None
+    return first._replace(shape=shape, strides=strides)
+
+
+def _numbers_following(
+    first: tuple[Any, ...], longer: tuple[Any, ...], candidates: Iterable[tuple[SizeOf, int, int]]
+) -> tuple[Any, ...] | None:
+    """Sizes or strides as they follow from the sizes of the arguments; None where one does not."""
+    numbers: list[Any] = []
+    for a, b in zip(first, longer):
         if a == b:
-            shape.append(a)
+            numbers.append(a)
         elif a is None or b is None:
-            shape.append(None)
+            numbers.append(None)
         else:
             sizes = (_size(candidate, value, other, a, b) for candidate, value, other in candidates)
             found = next((size for size in sizes if size is not None), None)
             if found is None:
                 return None
-            shape.append(found)
-    return first._replace(shape=tuple(shape))
+            numbers.append(found)
+    return tuple(numbers)
 
 
 def _size(candidate: SizeOf, value: int, longer: int, a: int, b: int) -> SizeOf | None:

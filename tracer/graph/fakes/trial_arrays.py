@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracer.graph.fakes.fake_tensors import concrete, expr_of
+from tracer.graph.fakes.fake_tensors import concrete, expr_of, hints_in
 from tracer.graph.operations.array_operations import ArrayOperation, real_function
 from tracer.graph_breaks import unsupported
 
@@ -47,13 +47,15 @@ class TrialArrays:
         self.owners: list[tuple[Any, Any]] = []  # (fake, its trial array)
         self.reversed: list[np.ndarray[Any, Any]] = []  # those with negative strides
 
-    def of(self, key: Any, fake: torch.Tensor, cls: type, writeable: bool) -> Any:
+    def of(self, key: Any, fake: torch.Tensor, cls: type, writeable: bool, values: np.ndarray[Any, Any] | None) -> Any:
         """The trial array of a fake; a scalar of NumPy if `cls` is not `np.ndarray`. The same key (a tracked value) gives the
-        same object."""
+        same object. `values` are those of an array that is known."""
         known = self._arrays.get(key)
         if known is not None:
             return known
         array = self._view(fake)
+        if values is not None:
+            array[...] = values
         made = array if cls is np.ndarray else array[()]
         if cls is np.ndarray:
             made.flags.writeable = writeable
@@ -88,7 +90,8 @@ class TrialArrays:
     def _value(self, number: Any) -> Any:
         if self._sizes is None or type(number) is int:
             return value_in_trials(number)
-        return int(expr_of(number).xreplace(self._sizes))
+        values = {**hints_in(number, _SIZE_FROM_DATA), **self._sizes}  # a storage's size has symbols that no view of it has
+        return int(expr_of(number).xreplace(values))
 
     def _filled(self, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         drawn: np.ndarray[Any, Any] = self._drawn(count, dtype)

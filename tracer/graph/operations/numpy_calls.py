@@ -40,7 +40,7 @@ class Form(NamedTuple):
     cls: type
     dtype: str
     shape: tuple[Any, ...]  # int, None or SizeOf
-    strides: tuple[int, ...] | None  # None: as C lays out the shape
+    strides: tuple[Any, ...] | None  # int or SizeOf; None: as C lays out the shape
 
     @classmethod
     def of(cls, result: Any) -> Form:
@@ -50,21 +50,32 @@ class Form(NamedTuple):
         return cls(type(result), result.dtype.name, result.shape, strides)
 
     def joined(self, other: Form) -> Form | None:
-        """The form of both results, or None if they differ in more than sizes. Strides of less than two elements say nothing."""
+        """The form of both results, or None if they differ in more than sizes."""
         if (self.cls, self.dtype, len(self.shape)) != (other.cls, other.dtype, len(other.shape)):
             return None
-        if self.strides != other.strides and not other._is_small() and not self._is_small():
+        kept = other if self._lies_as(other) else self if other._lies_as(self) else None
+        if kept is None:
             return None
-        strides = other.strides if self._is_small() else self.strides
-        return self._replace(shape=tuple([a if a == b else None for a, b in zip(self.shape, other.shape)]), strides=strides)
+        shape = tuple([a if a == b else None for a, b in zip(self.shape, other.shape)])
+        return self._replace(shape=shape, strides=kept.strides)
 
-    def _is_small(self) -> bool:
-        return None not in self.shape and math.prod(self.shape) < 2
+    def _lies_as(self, other: Form) -> bool:
+        """Whether results of this form have the strides of another. Those of dims of one element say nothing."""
+        if self.strides == other.strides:
+            return True
+        if None in self.shape:
+            return False
+        mine = _steps(self.shape) if self.strides is None else self.strides
+        others = _steps(self.shape) if other.strides is None else other.strides
+        return 0 in self.shape or all(size == 1 or a == b for size, a, b in zip(self.shape, mine, others))
 
     def among(self, tensors: list[torch.Tensor]) -> Form:
         """The form for these very arguments."""
-        shape = [size.among(tensors) if isinstance(size, SizeOf) else size for size in self.shape]
-        return self._replace(shape=tuple(shape))
+
+        def known(sizes: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple([size.among(tensors) if isinstance(size, SizeOf) else size for size in sizes])
+
+        return self._replace(shape=known(self.shape), strides=None if self.strides is None else known(self.strides))
 
     def has(self, result: Any) -> bool:
         """Whether a result is of this form."""
@@ -78,6 +89,11 @@ class Form(NamedTuple):
         if self.strides is None:
             return torch.empty(shape, dtype=dtype, device="cpu")
         return torch.empty_strided(shape, self.strides, dtype=dtype, device="cpu")
+
+
+def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of an array as C lays it out, in elements."""
+    return tuple([math.prod(shape[dim + 1 :]) for dim in range(len(shape))])
 
 
 class _Place(NamedTuple):

@@ -222,7 +222,7 @@ def global_source(tx: Tracer, name: str) -> Source:
 @handles("STORE_GLOBAL")
 def store_global(tx: Frame, inst: Instruction) -> None:
     """value ->"""
-    tx.effects.store_global(tx.globals, inst.argval, tx.pop())
+    tx.effects.store_global(tx.globals, inst.argval, tx.pop(), tx.break_step())
 
 
 @handles("DELETE_GLOBAL")
@@ -238,7 +238,7 @@ def delete_global(tx: Frame, inst: Instruction) -> None:
             tx.guard(DictContains(NotInGlobals(source).namespace(), name, True))
     if stored is DELETED or (stored is None and name not in tx.globals):
         raise_name_error(tx, name, f"name {name!r} is not defined")
-    tx.effects.store_global(tx.globals, name, DELETED)
+    tx.effects.store_global(tx.globals, name, DELETED, tx.break_step())
 
 
 # -- names of class bodies and module code -----------------------------------------------------------------------------

@@ -111,7 +111,7 @@ class PythonModuleVariable(RealObjectVariable):
                 tx.class_attr(owner, name, self).call_method(tx, "__set__", [self, value], {})
                 return
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        tx.effects.store_global(vars(self.value), name, value)
+        tx.effects.store_global(vars(self.value), name, value, tx.break_step())
 
 
 class LoadedModulesVariable(VariableTracker):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from tracer import config
 from tracer.exc import Unsupported
 from tracer.graph.fakes.fake_tensors import concrete, storage_of
 from tracer.graph.fakes.numpy_trials import forms_by_numpy
-from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, try_in_numpy, value_in_trials
+from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, try_in_numpy
 from tracer.graph.operations.array_operations import ArrayOperation, array_operation, is_in_torch
 from tracer.graph.operations.numpy_calls import NumpyCall
 from tracer.graph_breaks import unsupported
@@ -26,6 +26,7 @@ from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable, read_only_array, scalar, shared_array
+from tracer.variables.tensors.array_results import ArrayResults
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result
 from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
@@ -363,7 +364,7 @@ def _apply_in_torch(
     graph_kwargs = {key: _graph_arg(tx, value) for key, value in kwargs.items()}
     with writing(tx, *(array.tensor for array in arrays)):
         result = tx.output.call_function(operation, graph_args, graph_kwargs)
-    return _Results(tx, operation, trial, arrays).tracked(result, expected)
+    return ArrayResults(tx, operation, trial, arrays, NdarrayVariable).tracked(result, expected)
 
 
 def rely_on_errors(tx: Tracer) -> dict[str, str]:
@@ -389,7 +390,7 @@ def _arrays(tx: Tracer, values: Iterable[VariableTracker]) -> Iterable[NdarrayVa
 def _trial_argument(tx: Tracer, trial: TrialArrays, value: VariableTracker) -> Any:
     """The object that replaces an argument when an operation is tried in NumPy."""
     if isinstance(value, NdarrayVariable):
-        array = trial.of(value, value.tensor.fake, value.cls, value.writeable)
+        array = trial.of(value, value.tensor.fake, value.cls, value.writeable, value.known(tx))
         return trial.with_reversed_dims(value, array, value.reversed_dims) if value.reversed_dims else array
     if isinstance(value, SymNodeVariable):
         number = concrete(value.example)
@@ -434,67 +435,3 @@ def _plain(value: VariableTracker) -> Any:
     if isinstance(kind, type) and is_number_class(kind):
         return np.dtype(kind)
     unsupported("not-a-graph-argument", value=value.describe())
-
-
-class _Results:
-    """Makes the tracked results of an operation; breaks the graph if they differ from what NumPy gave in the trial.
-
-    `seen` is what the operation gave on fakes, `expected` what NumPy gave; `arrays` are those among the arguments."""
-
-    def __init__(self, tx: Tracer, operation: ArrayOperation, trial: TrialArrays, arrays: list[NdarrayVariable]) -> None:
-        self.tx = tx
-        self.operation = operation
-        self.trial = trial
-        self.arrays = arrays
-
-    def tracked(self, seen: VariableTracker, expected: Any) -> VariableTracker:
-        if isinstance(expected, np.ndarray) and isinstance(seen, TensorVariable):
-            return self._array(seen, expected)
-        if isinstance(expected, np.generic) and isinstance(seen, TensorVariable):
-            self._check(seen.fake, expected)
-            if any(_memory(seen.fake) == _memory(array.tensor.fake) for array in self.arrays):
-                seen = seen.call_method(self.tx, "clone", [], {})
-            assert isinstance(seen, TensorVariable)
-            return NdarrayVariable(seen, type(expected))
-        if type(expected) in (tuple, list) and seen.python_type() in (tuple, list):
-            items = seen.unpack(self.tx)
-            if len(items) == len(expected):
-                make = TupleVariable if type(expected) is tuple else ListVariable
-                return make([self.tracked(item, other) for item, other in zip(items, expected)])
-        if type(expected) is int and isinstance(seen, SymNodeVariable) and concrete(seen.example) == expected:
-            return seen
-        if not (seen.is_constant() and type(expected) is type(seen.constant()) and seen.constant() == expected):
-            self._differs()
-        return seen
-
-    def _array(self, seen: TensorVariable, expected: np.ndarray[Any, Any]) -> NdarrayVariable:
-        fake = seen.fake
-        self._check(fake, expected)
-        if any(np.may_share_memory(expected, array) for array in self.trial.reversed):
-            self._differs()  # of an array that a copy represents
-        steps = [value_in_trials(step) * expected.itemsize for step in fake.stride()]
-        if expected.size and any(n > 1 and a != b for n, a, b in zip(expected.shape, steps, expected.strides)):
-            self._differs()  # strides of dims of size 1 mean nothing
-        for owner, array in self.trial.owners:
-            if array is expected:  # NumPy returned this argument itself
-                return next(each for each in self.arrays if each.tensor.fake is owner)
-            if expected.size and (_memory(fake) == _memory(owner)) is not np.may_share_memory(expected, array):
-                self._differs()
-        return NdarrayVariable(seen, np.ndarray, None, expected.flags.writeable)
-
-    def _check(self, fake: torch.Tensor, expected: Any) -> None:
-        sizes = tuple(map(concrete, fake.shape))  # None for one that depends on data
-        alike = len(sizes) == expected.ndim and all(a in (None, b) for a, b in zip(sizes, expected.shape))
-        if numpy_dtype(fake.dtype) != expected.dtype or not alike:
-            self._differs()
-        if fake.is_conj() or fake.is_neg():
-            self._differs()
-
-    def _differs(self) -> NoReturn:
-        unsupported("operator-result", operator=self.operation.name, cls="result that is not quite NumPy's")
-
-
-def _memory(fake: torch.Tensor) -> int:
-    """A number by which storages are told apart."""
-    number: int = fake.untyped_storage()._cdata
-    return number

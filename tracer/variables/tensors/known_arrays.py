@@ -3,13 +3,14 @@ the numbers."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from tracer.graph.fakes.trial_arrays import computed_by_numpy
+from tracer.graph.fakes.trial_arrays import arrays_in, computed_by_numpy
 from tracer.graph.operations.array_operations import ArrayOperation
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
@@ -47,7 +48,7 @@ def known_result(
     if any(value is _UNKNOWN for value in (*given[0], *given[1].values())) or "empty" in operation.name:
         return None
     outcome = computed_by_numpy(operation, *given)
-    return None if outcome is None or not _is_held(outcome[0]) else _tracked(tx, outcome[0], wrap)
+    return None if outcome is None or not _is_held(outcome[0]) else _tracked(tx, outcome[0], wrap, {})
 
 
 def _value(tx: Tracer, value: VariableTracker) -> Any:
@@ -73,7 +74,9 @@ def _value(tx: Tracer, value: VariableTracker) -> Any:
 def _is_held(result: Any) -> bool:
     """Whether a graph can hold what NumPy computed, written as numbers."""
     if type(result) in (tuple, list):
-        return all(map(_is_held, result))
+        apart = {id(array): array for array in arrays_in(result)}.values()
+        shared = any(np.may_share_memory(one, other) for one, other in itertools.combinations(apart, 2))
+        return not shared and all(map(_is_held, result))
     if type(result) is not np.ndarray:
         return isinstance(result, (*PYTHON_NUMBERS, np.number, np.bool_)) or type(result) is str
     if result.dtype.name not in SHARED_DTYPES or result.dtype.kind == "c" or result.size > LARGEST_KNOWN:
@@ -81,15 +84,19 @@ def _is_held(result: Any) -> bool:
     return bool(result.flags.c_contiguous and result.flags.writeable and np.all(np.isfinite(result)))
 
 
-def _tracked(tx: Tracer, result: Any, wrap: Wrap) -> VariableTracker:
+def _tracked(tx: Tracer, result: Any, wrap: Wrap, made: dict[int, VariableTracker]) -> VariableTracker:
+    """`made` has the arrays so far: NumPy may give one several times."""
     if type(result) in (tuple, list):
-        items = [_tracked(tx, item, wrap) for item in result]
+        items = [_tracked(tx, item, wrap, made) for item in result]
         return TupleVariable(items) if type(result) is tuple else ListVariable(items)
     if type(result) is not np.ndarray:
         return tx.literal(result)
+    if id(result) in made:
+        return made[id(result)]
     options = {"dtype": torch.from_numpy(result).dtype, "device": torch.device("cpu")}
-    made = tx.output.call_function(torch.tensor, (result.tolist(),), options)
+    tensor = tx.output.call_function(torch.tensor, (result.tolist(),), options)
     if result.size == 0:  # a nested list does not tell all sizes of it
-        made = made.call_method(tx, "reshape", [tx.literal(size) for size in result.shape], {})
-    assert isinstance(made, TensorVariable)
-    return wrap(made, result)
+        tensor = tensor.call_method(tx, "reshape", [tx.literal(size) for size in result.shape], {})
+    assert isinstance(tensor, TensorVariable)
+    made[id(result)] = wrap(tensor, result)
+    return made[id(result)]
