@@ -36,7 +36,7 @@ from tracer.backends.inference import is_about_inference
 from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
 from tracer.backends.outlining import NotInPieces, Unrolls, outlined
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
-from tracer.backends.result_memory import take_out_views
+from tracer.backends.result_memory import is_about_shared_memory, take_out_views
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.view_strides import WrongStrides, is_about_views, mark_written_views, reshape_for_view, views_may_be_copies
 from tracer.graph.fakes.fake_tensors import mark_as_parameter
@@ -51,7 +51,13 @@ from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
 _REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
-_RUN_AS_WRITTEN = (is_about_views, is_about_inference, is_error_of_program, lambda error: isinstance(error, _REFUSALS))
+_RUN_AS_WRITTEN = (
+    is_about_views,
+    is_about_inference,
+    is_about_shared_memory,
+    is_error_of_program,
+    lambda error: isinstance(error, _REFUSALS),
+)
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
