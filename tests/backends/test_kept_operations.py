@@ -33,8 +33,14 @@ def writes_what_it_draws(x):
     return made
 
 
+def overwrites_what_it_draws(x):
+    torch.mul(x, 2, out=torch.nn.functional.dropout(x, 0.5))
+    torch.rand_like(x).copy_(x)
+    return x + 1
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("function", [draws_and_drops, writes_what_it_draws])
+@pytest.mark.parametrize("function", [draws_and_drops, writes_what_it_draws, overwrites_what_it_draws])
 def test_as_many_random_numbers_are_drawn_as_in_eager(function, backend):
     made = tracer.compile(function, backend=backend, fullgraph=True)
     for size in (4, 5, 6):

@@ -106,3 +106,42 @@ def test_a_result_is_kept_from_data_that_are_exchanged_behind_the_graph(backend)
     a, b = torch.ones(3), torch.full((3,), 2.0)
     assert tracer.compile(data_exchanged, backend=backend)(a, b).tolist() == [2.0, 2.0, 2.0]
     assert a.tolist() == [2.0, 2.0, 2.0] and b.tolist() == [0.0, 0.0, 0.0]
+
+
+def data_of_a_written_input(x, y):
+    y.mul_(2)
+    z = x * y
+    z.data = y
+    return z, z[0]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_result_lies_in_the_data_that_it_was_given_though_the_graph_writes_to_them(gradients, backend):
+    def run(program):
+        torch.manual_seed(0)
+        x, y = torch.randn(3, 2).requires_grad_(gradients), torch.randn(3, 4)[:, ::2]
+        z, row = program(x, y)
+        if gradients:
+            (z * torch.tensor([1.0, 2.0]) + row).sum().backward()
+        y.add_(1)
+        return z.detach(), row.detach(), z.stride(), z.requires_grad, x.grad
+
+    expected, seen = run(data_of_a_written_input), run(tracer.compile(data_of_a_written_input, backend=backend))
+    assert expected[2:4] == seen[2:4]
+    torch.testing.assert_close((*seen[:2], seen[4]), (*expected[:2], expected[4]), rtol=0, atol=0)
+
+
+def test_inputs_in_one_memory_may_be_written_to_beside_parameters():
+    layer = torch.nn.BatchNorm1d(3)
+
+    def program(x, y):
+        y.zero_()
+        return layer(x)
+
+    with pytest.warns(UserWarning, match="runs as it is"):
+        compiled = tracer.compile(program, backend="aot_eager")
+        for n in (3, 5, 4):
+            x = torch.randn(n, 3)
+            assert torch.equal(compiled(x, x.view_as(x)), layer(torch.zeros(n, 3)))
+            assert not x.any()

@@ -8,7 +8,9 @@
 
 With --backend NAME (`eager`, `aot_eager`, `inductor`) they are programs of tensors, compiled by that backend. A difference that
 torch.compile shows with the same backend is called "shared". `--backend inductor --minutes 30` runs programs for that long,
-from a seed that nobody has tried. With --modules they are models of blocks that are equal, or nearly.
+from a seed that nobody has tried. `--backend aot_eager tally 910000:930000` runs those that have not run yet (--minutes bounds
+that, too), keeps what they gave in build/fuzz/, and leaves the table in tests/results/fuzz_compilers.md. With --modules they are
+models of blocks that are equal, or nearly.
 """
 
 from __future__ import annotations
@@ -28,18 +30,22 @@ from tests.fuzz.campaign import sample, write
 from tests.fuzz.programs import Program
 from tests.fuzz.running import run
 from tests.fuzz.shrinking import shrunk
+from tests.fuzz.tally import COMPILERS_RESULT, Tally, table
 
+_BACKENDS = ("eager", "aot_eager", "inductor")
 _MOST_MEMORY = 8 << 30
 
 
 def main(args: list[str]) -> None:
     parser = argparse.ArgumentParser("tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("words", nargs="*", metavar="SEEDS | show SEED | shrink SEED ... | report SEEDS [PROCESSES]")
-    parser.add_argument("--backend", choices=["eager", "aot_eager", "inductor"])
+    parser.add_argument(
+        "words", nargs="*", metavar="SEEDS | show SEED | shrink SEED ... | report SEEDS [PROCESSES] | tally SEEDS"
+    )
+    parser.add_argument("--backend", choices=_BACKENDS)
     parser.add_argument("--modules", action="store_true")
     parser.add_argument("--minutes", type=float)
     found = parser.parse_args(args)
-    if found.words[:1] != ["report"]:  # whose processes limit themselves
+    if found.words[:1] not in (["report"], ["tally"]):  # whose processes limit themselves
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     generate = _generator(found.backend, found.modules)
     match found.words:
@@ -51,9 +57,12 @@ def main(args: list[str]) -> None:
             for seed in seeds:
                 _shrink(generate(int(seed)))
         case ["chunk", first, last]:
-            print(json.dumps(sample(range(int(first), int(last))).as_json()))
+            print(json.dumps(sample(range(int(first), int(last)), found.backend).as_json()))
         case ["report", seeds, *processes]:
             print("\n".join(write(_seeds(seeds), *map(int, processes)).shortfalls()))
+        case ["tally", seeds] if found.backend is not None:
+            Tally(found.backend).carry_on(_seeds(seeds), found.minutes)
+            COMPILERS_RESULT.write_text(table([tally for tally in map(Tally, _BACKENDS) if tally.records()]))
         case [seeds]:
             _run(map(generate, _seeds(seeds)), found.minutes)
         case [] if found.minutes is not None:

@@ -19,20 +19,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz import programs, tensor_programs
 from tests.fuzz.grammar import BREAKS, FEATURES
-from tests.fuzz.programs import generate
 from tests.fuzz.running import run
 
 _ROOT = Path(__file__).parents[2]
 RESULT = _ROOT / "tests" / "results" / "fuzz.md"
 _CHUNK = 250
-_KEPT = _ROOT / "build" / "fuzz"
+KEPT = _ROOT / "build" / "fuzz"
 _MOST_MEMORY = 8 << 30
 
 
 @dataclasses.dataclass
 class Statistics:
-    """Of a sample of programs. `failures` has a seed, the kind of difference and its text for each."""
+    """Of a sample of programs. `failures` has a seed, the kind of difference and its text for each; `shared` those that
+    torch.compile shows with the same backend."""
 
     programs: int = 0
     seconds: float = 0  # of a processor
@@ -46,10 +47,13 @@ class Statistics:
     breaks: Counter[str] = dataclasses.field(default_factory=Counter)
     left: Counter[str] = dataclasses.field(default_factory=Counter)
     failures: list[tuple[int, str, str]] = dataclasses.field(default_factory=list)
+    shared: list[tuple[int, str, str]] = dataclasses.field(default_factory=list)
 
-    def add(self, seed: int) -> None:
+    def add(self, seed: int, backend: str | None = None) -> None:
         started = time.process_time()
-        program = generate(seed)
+        program = programs.generate(seed)
+        if backend is not None:
+            program = dataclasses.replace(tensor_programs.generate(seed), backend=backend)
         verdict = run(program)
         self.programs += 1
         self.calls += program.calls
@@ -62,7 +66,7 @@ class Statistics:
         self.breaks.update(verdict.breaks)
         self.left.update(verdict.left)
         if verdict.kind is not None:
-            self.failures.append((seed, verdict.kind, verdict.difference))
+            (self.shared if verdict.shared else self.failures).append((seed, verdict.kind, verdict.difference))
         self.seconds += time.process_time() - started
 
     def merge(self, other: dict[str, Any]) -> None:
@@ -124,24 +128,24 @@ class Statistics:
         return "\n".join(lines) + "\n"
 
 
-def sample(seeds: range) -> Statistics:
-    """The programs of these seeds, run in this process."""
+def sample(seeds: range, backend: str | None = None) -> Statistics:
+    """The programs of these seeds, run in this process. With a backend they are programs of tensors, compiled by it."""
     found = Statistics()
     for seed in seeds:
-        found.add(seed)
+        found.add(seed, backend)
     return found
 
 
 def campaign(seeds: range, processes: int | None = None) -> Statistics:
     """As `sample`, in processes of their own: one that dies is a failure like others."""
-    kept = _KEPT / fingerprint()
+    kept = KEPT / fingerprint()
     kept.mkdir(parents=True, exist_ok=True)
 
     def found_in(chunk: range) -> dict[str, Any]:
         record = kept / f"{chunk.start}-{chunk.stop}.json"
         if record.exists():
             return json.loads(record.read_text())  # type: ignore[no-any-return]
-        found = _in_process(chunk)
+        found = in_process(chunk)
         unfinished = record.with_suffix(".part")
         unfinished.write_text(json.dumps(found))
         unfinished.rename(record)
@@ -165,9 +169,11 @@ def fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def _in_process(seeds: range) -> dict[str, Any]:
+def in_process(seeds: range, backend: str | None = None) -> dict[str, Any]:
     """The statistics of a chunk; where the process died, those of its programs one by one."""
     command = [sys.executable, "-m", "tests.fuzz", "chunk", str(seeds.start), str(seeds.stop)]
+    if backend is not None:
+        command += ["--backend", backend]
     done = subprocess.run(command, cwd=_ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True, text=True)
     if done.returncode == 0:
         return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
@@ -176,7 +182,7 @@ def _in_process(seeds: range) -> dict[str, Any]:
         return dead.as_json()
     whole, middle = Statistics(), (seeds.start + seeds.stop) // 2
     for half in (range(seeds.start, middle), range(middle, seeds.stop)):
-        whole.merge(_in_process(half))
+        whole.merge(in_process(half, backend))
     return whole.as_json()
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from tests.fuzz import campaign, module_programs, tensor_programs
+from tests.fuzz import campaign, module_programs, tally, tensor_programs
 from tests.fuzz.campaign import RESULT, Statistics, sample, write
 from tests.fuzz.grammar import FEATURES
 from tests.fuzz.observing import Observation
@@ -86,7 +87,7 @@ def test_a_difference_is_seen_and_its_program_made_short() -> None:
 
 
 def test_a_campaign_finds_in_processes_what_a_sample_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "_KEPT", tmp_path)
+    monkeypatch.setattr(campaign, "KEPT", tmp_path)
     seeds = range(900_000, 900_004)
     found, expected = campaign.campaign(seeds, 1), sample(seeds)
     again = campaign.campaign(seeds, 1)  # from what was kept
@@ -190,3 +191,34 @@ def test_values_that_are_nearly_equal_are_equal_where_compilers_round() -> None:
 @pytest.mark.parametrize(("backend", "seeds"), [("aot_eager", range(400)), ("inductor", range(40))])
 def test_many_programs_of_tensors_differ_only_where_torch_compile_differs_too(backend: str, seeds: range) -> None:
     assert not differences(backend, seeds)
+
+
+def test_a_tally_goes_on_where_it_stopped_and_runs_again_what_differed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[range, str]] = []
+    differ = {900_003: "failures", 900_004: "shared"}
+
+    def in_process(seeds: range, backend: str) -> dict[str, Any]:
+        ran.append((seeds, backend))
+        found = Statistics(programs=len(seeds), calls=2 * len(seeds))
+        for seed in seeds:
+            if seed in differ:
+                getattr(found, differ[seed]).append((seed, "result", "expected 1 but saw 2"))
+        return found.as_json()
+
+    monkeypatch.setattr(tally, "in_process", in_process)
+    for sources, last in (("one", 900_050), ("one", 900_100), ("two", 900_120)):
+        monkeypatch.setattr(tally, "fingerprint", lambda sources=sources: sources)
+        tally.Tally("aot_eager", tmp_path).carry_on(range(900_000, last))
+        if last == 900_100:
+            del differ[900_003]
+    chunks = [range(900_000, 900_050), range(900_050, 900_100), range(900_003, 900_004), range(900_100, 900_120)]
+    assert ran == [(chunk, "aot_eager") for chunk in chunks]
+    assert "| aot_eager | 900000:900120 | 120 | 240 | 0 | 0 | 1 | 1 | 2 |" in tally.table([tally.Tally("aot_eager", tmp_path)])
+
+
+def test_a_sample_of_a_backend_is_one_of_programs_of_tensors() -> None:
+    found = sample(range(3), "aot_eager")
+    assert found.programs == 3 and set(found.features) <= {
+        name for seed in range(3) for name in tensor_programs.generate(seed).used
+    }
+    assert not found.failures

@@ -1,7 +1,8 @@
 """Gives the results of a compiled graph the memory that they have when the graph runs as written.
 
 AOTAutograd makes a result that is a view of an input anew, from the sizes and strides that it had in the compile. Where the
-graph writes to the input, it takes the storage offset for 0. Inductor returns the input itself for `x + zeros`, and so does
+graph writes to the input, it takes the storage offset for 0, and copies a result that has a history of its own
+(`result.data = x`). Inductor returns the input itself for `x + zeros`, and so does
 torch.compile: a later write to the one then reaches the other.
 """
 
@@ -15,6 +16,7 @@ import torch
 from torch import fx
 
 from tracer.backends.view_strides import tensors_of
+from tracer.graph.fakes.exchanged_data import assign_data, data_for, exchanged
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
@@ -24,21 +26,31 @@ METADATA = frozenset({"size", "stride", "storage_offset", "numel", "dim"})  # me
 _SWITCHES_GRADIENTS = (torch._C._set_grad_enabled, torch.autograd.grad_mode._enter_inference_mode)
 
 
+def is_about_shared_memory(error: Exception) -> bool:
+    """Whether a compiler refuses inputs that share memory which is written to. AOTAutograd does, where something in the graph
+    requires a gradient and autograd does not know them for views of one tensor."""
+    return isinstance(error, AssertionError) and "does not yet handle" in str(error) and "mutations" in str(error)
+
+
 def unchanged(compiled: Compiled) -> Compiled:
     return compiled
 
 
 def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     """Removes results that are views of inputs which the graph writes to. Returns a function that wraps the compiled graph: it
-    makes these views of the inputs, as the program does, and puts them among the results."""
+    makes these views of the inputs, as the program does, and puts them among the results. Results with a history of their own are
+    not removed, but given the memory of such views."""
     returned: Any = graph.output_node().args[0]
     if not isinstance(returned, (list, tuple)):
         return unchanged
     views = _Views(graph)
-    places = [i for i, node in enumerate(returned) if isinstance(node, fx.Node) and views.can_be_made_outside(node)]
-    if not places:
+    nodes = [(i, node) for i, node in enumerate(returned) if isinstance(node, fx.Node)]
+    places = [i for i, node in nodes if views.can_be_made_outside(node)]
+    kept = [i for i, node in nodes if i not in places and views.has_exchanged_data(node)]
+    if not places and not kept:
         return unchanged
     make = part_of(graph, [returned[i] for i in places], views.same_as)
+    lie = part_of(graph, [returned[i] for i in kept], views.memory_of)
     graph.output_node().args = (tuple([node for i, node in enumerate(returned) if i not in places]),)
 
     def around(compiled: Compiled) -> Compiled:
@@ -46,6 +58,10 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
             results = list(compiled(*args))
             for place, view in zip(places, make.forward(*args), strict=True):
                 results.insert(place, view)
+            if kept:
+                with torch.no_grad():
+                    for place, view in zip(kept, lie.forward(*args), strict=True):
+                        assign_data(results[place], view)
             return results
 
         return run
@@ -59,6 +75,7 @@ class _Views:
 
     def __init__(self, graph: fx.Graph) -> None:
         self._outside: dict[fx.Node, bool] = {}
+        self._in_memory: dict[fx.Node, bool] = {}
         inputs = [node.meta[EXAMPLE] for node in graph.nodes if node.op == "placeholder" and EXAMPLE in node.meta]
         fakes = [each for each in inputs if isinstance(each, torch.Tensor) and each.layout == torch.strided]
         modes = [getattr(each, "fake_mode", None) for each in fakes]
@@ -69,21 +86,29 @@ class _Views:
 
     def can_be_made_outside(self, result: fx.Node) -> bool:
         """Whether a result is a view of an input that is written to, and it can be made after the graph has run."""
-        example = result.meta.get(EXAMPLE)
-        if not self._written or not isinstance(example, torch.Tensor) or result.op == "placeholder":
-            return False
-        if example.layout != torch.strided or storage_of(example) not in self._written or self._changes_metadata:
+        if not self._lies_in_written_input(result):
             return False
         if self._changes_grad_mode and any(each.requires_grad for each in _tensors_of([result, *result.all_input_nodes])):
             return False
-        return self.is_outside(result)
+        return self._is_outside(result, self.same_as, self._outside)
 
-    def is_outside(self, node: fx.Node) -> bool:
-        node = self.same_as(node)
-        known = self._outside.get(node)
-        if known is None:
-            known = self._outside[node] = node.op == "placeholder" or self._is_view_or_number(node)
-        return known
+    def has_exchanged_data(self, result: fx.Node) -> bool:
+        """Whether a result lies in an input that is written to, as data that it was given (`result.data = x`)."""
+        return self._lies_in_written_input(result) and self._is_outside(result, self.memory_of, self._in_memory)
+
+    def _lies_in_written_input(self, result: fx.Node) -> bool:
+        example = result.meta.get(EXAMPLE)
+        if not self._written or not isinstance(example, torch.Tensor) or result.op == "placeholder":
+            return False
+        return example.layout == torch.strided and storage_of(example) in self._written and not self._changes_metadata
+
+    def _is_outside(self, node: fx.Node, same_as: Callable[[fx.Node], fx.Node], known: dict[fx.Node, bool]) -> bool:
+        node = same_as(node)
+        if node not in known:
+            known[node] = node.op == "placeholder" or _is_view_or_number(
+                node, lambda each: self._is_outside(each, same_as, known)
+            )
+        return known[node]
 
     def same_as(self, node: fx.Node) -> fx.Node:
         """The node that gave the tensor which this node wrote to and returned; the node itself where it made its value."""
@@ -94,15 +119,21 @@ class _Views:
                     return self.same_as(each)
         return node
 
-    def _is_view_or_number(self, node: fx.Node) -> bool:
-        if not node.all_input_nodes or not all(map(self.is_outside, node.all_input_nodes)):
-            return False
-        of_torch = node.op == "call_method" or getattr(node.target, "__module__", "").startswith(("torch", "_operator"))
-        tensors = list(tensors_of(node))
-        if tensors:
-            memory = {storage_of(each) for each in _tensors_of(node.all_input_nodes)}
-            return of_torch and all(storage_of(each) in memory for each in tensors)
-        return node.target in METADATA or not list(_tensors_of(node.all_input_nodes))
+    def memory_of(self, node: fx.Node) -> fx.Node:
+        """As `same_as`, but where data were exchanged the node that gave the data."""
+        node = self.same_as(node)
+        return self.memory_of(node.args[1]) if node.target in (data_for, exchanged) else node  # type: ignore[arg-type]
+
+
+def _is_view_or_number(node: fx.Node, is_outside: Callable[[fx.Node], bool]) -> bool:
+    if not node.all_input_nodes or not all(map(is_outside, node.all_input_nodes)):
+        return False
+    of_torch = node.op == "call_method" or getattr(node.target, "__module__", "").startswith(("torch", "_operator"))
+    tensors = list(tensors_of(node))
+    if tensors:
+        memory = {storage_of(each) for each in _tensors_of(node.all_input_nodes)}
+        return of_torch and all(storage_of(each) in memory for each in tensors)
+    return node.target in METADATA or not list(_tensors_of(node.all_input_nodes))
 
 
 def changes_metadata(node: fx.Node) -> bool:

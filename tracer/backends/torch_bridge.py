@@ -37,7 +37,7 @@ from tracer.backends.nested_inputs import NestedInputs, has_nested
 from tracer.backends.outlining import NotInPieces, Unrolls, outlined
 from tracer.backends.rebuilt_tensors import allocate, with_autograd_state, with_conj_and_neg_bits
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
-from tracer.backends.result_memory import take_out_views
+from tracer.backends.result_memory import is_about_shared_memory, take_out_views
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.view_strides import WrongStrides, is_about_views, mark_written_views, reshape_for_view, views_may_be_copies
 from tracer.graph.fakes.nested_fakes import is_nested
@@ -53,7 +53,7 @@ from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
 _REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
-_RUN_AS_WRITTEN = (is_about_views, is_error_of_program, lambda error: isinstance(error, _REFUSALS))
+_RUN_AS_WRITTEN = (is_about_views, is_about_shared_memory, is_error_of_program, lambda error: isinstance(error, _REFUSALS))
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
