@@ -59,7 +59,8 @@ def log_of(python: str, torch: str, folder: str) -> Path:
 
 def commit() -> str:
     """The commit of this tree, with a + where files have changed since."""
-    said = [["git", "rev-parse", "--short", "HEAD"], ["git", "status", "--porcelain", "--untracked-files=no"]]
+    status = ["git", "status", "--porcelain", "--untracked-files=no", "--", ".", f":!{PAGE.relative_to(ROOT)}"]
+    said = [["git", "rev-parse", "--short", "HEAD"], status]
     head, changed = (subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip() for words in said)
     return f"{head}{'+' * bool(changed)}"
 
@@ -111,7 +112,8 @@ def outcome_of(python: str, torch: str) -> Outcome:
     return outcome
 
 
-def page() -> str:
+def page(before: str = "") -> str:
+    """Combinations that have not run in this tree keep what the page said of them `before`."""
     lines = [
         "# The test suite on each Python and torch",
         "",
@@ -124,7 +126,10 @@ def page() -> str:
     for python, torch in COMBINATIONS:
         outcome = outcome_of(python, torch)
         if not outcome.counts:
-            lines.append(f"| {python} | {torch} | not run | | | |")
+            row, named = f"| {python} | {torch} |", f"- {python} with {torch} "
+            kept = [line for line in before.splitlines() if line.startswith((row, named))]
+            lines += [line for line in kept if line.startswith(row)] or [f"{row} not run | | | |"]
+            notes += [line for line in kept if line.startswith(named)]
             continue
         counts = outcome.counts
         failed = counts["failed"] + counts["error"]
@@ -150,7 +155,7 @@ def main() -> None:
         command = tester(python, torch, not options.no_build, options.root)
         if command is not None:
             run(python, torch, options.folders, command)
-    PAGE.write_text(page())
+    PAGE.write_text(page(PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,18 @@ def test_a_process_that_does_not_come_to_its_end_counts_as_an_error(tmp_path, mo
     assert page.count("(it did not come to its end)") == 2 and "`tests/csrc (it did" in page
 
 
+def test_what_has_not_run_in_this_tree_keeps_its_row_and_its_notes(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "KEPT", tmp_path)
+    log = matrix.log_of("3.12", "2.13.0", "tests/api")
+    log.parent.mkdir()
+    log.write_text(LOG)
+    before = matrix.page().replace("ab12", "cd34")
+    log.unlink()
+    after = matrix.page(before)
+    assert after == before and "| 3.12 | 2.13.0 | 30 | 2 | 2 | cd34 |\n" in after and "test_marks.py" in after
+    assert "not run | | | |\n" in after
+
+
 def test_what_a_process_says_after_the_count_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(matrix, "KEPT", tmp_path)
     log = matrix.log_of("3.12", "2.13.0", "tests/api")
