@@ -1,11 +1,12 @@
 """The test suite on each Python and torch that is set up here (`make matrix`): leaves tests/results/matrix.md.
 
-    python -m tools.matrix [COMBINATION ...] [--folders FOLDER ...] [--no-build]
+    python -m tools.matrix [COMBINATION ...] [--folders FOLDER ...] [--no-build] [--root FOLDER]
 
 A combination is set up by `make build PYTHON=... TORCH=...`; with `--no-build` its environment and extension are taken as they
-are (`setup.py build_ext --inplace`). Folders of tests run one after the other; what has run is kept in
-build/matrix/, so that a run which was cut off goes on. `rm -r build/matrix` starts anew. `3.12` or `3.12-2.13.0` runs these
-combinations only, `--folders tests/api` these folders only; the page says what has not run, and of which commits the results are.
+are (`setup.py build_ext --inplace`). CPython 3.14 runs in the root that tools/python314.sh makes of `--root FOLDER`. Folders of
+tests run one after the other; what has run is kept in build/matrix/, so that a run that was cut off goes on. `rm -r build/matrix`
+starts anew. `3.12` or `3.12-2.13.0` runs these combinations only, `--folders tests/api` these folders only; the page says what
+has not run, and of which commits the results are.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TORCHES = {"3.11": ("2.13.0", "2.14.1"), "3.12": ("2.13.0",), "3.13": ("2.13.0", "2.14.1"), "3.14": ("2.14.1",)}
 COMBINATIONS = [(python, torch) for python, torches in TORCHES.items() for torch in torches]
+IN_ROOT = ("3.14", "2.14.1")  # what tools/python314.sh sets up
 KEPT = ROOT / "build/matrix"
 PAGE = ROOT / "tests/results/matrix.md"
-_COMMIT = re.compile(r"\Acommit (\w+)$", re.MULTILINE)
+_COMMIT = re.compile(r"\Acommit (\w+\+?)$", re.MULTILINE)
 _COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed)")
+_LAST = re.compile(r" in [\d.]+s\b")  # warnings of the process may follow
 _WRONG = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -56,25 +59,35 @@ def log_of(python: str, torch: str, folder: str) -> Path:
 
 def commit() -> str:
     """The commit of this tree, with a + where files have changed since."""
-    said = [["git", "rev-parse", "--short", "HEAD"], ["git", "status", "--porcelain", "--untracked-files=no"]]
+    status = ["git", "status", "--porcelain", "--untracked-files=no", "--", ".", f":!{PAGE.relative_to(ROOT)}"]
+    said = [["git", "rev-parse", "--short", "HEAD"], status]
     head, changed = (subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip() for words in said)
     return f"{head}{'+' * bool(changed)}"
 
 
-def run(python: str, torch: str, chosen: list[str], builds: bool = True) -> None:
-    """Runs those of these folders that have not run yet."""
+def tester(python: str, torch: str, builds: bool = True, root: Path | None = None) -> list[str] | None:
+    """The command that runs pytest on a combination; None where it is not set up."""
+    if root is not None and (python, torch) == IN_ROOT:
+        return [str(ROOT / "tools/python314.sh"), str(root)]  # which builds, too
     found = environment(python, torch) / "bin/python"
+    if not (found.parent.parent / ".built" if builds else found).exists():
+        return None
     if builds:
         subprocess.run(["make", "--quiet", "build", f"PYTHON={found}", f"TORCH={torch}"], cwd=ROOT, check=True)
+    return [str(found), "-m", "pytest", "-p", "no:cacheprovider"]
+
+
+def run(python: str, torch: str, chosen: list[str], tester: list[str]) -> None:
+    """Runs those of these folders that have not run yet."""
     for folder in chosen:
         log = log_of(python, torch, folder)
         if log.exists():
             continue
         log.parent.mkdir(parents=True, exist_ok=True)
-        files = sorted(str(path) for path in ROOT.glob(folder)) if "*" in folder else [folder]
-        command = [str(found), "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", *files]
+        files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(folder)) if "*" in folder else [folder]
+        command = [*tester, "-q", "-rfE", "--tb=short", *files]
         tested = commit()
-        environ = {**os.environ, "TRACER_TRY_PYTHON": "1"}  # some of these are on trial
+        environ = {**os.environ, "TRACER_TRY_PYTHON": "1", "TORCH": torch}  # some of these are on trial
         ran = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
         log.write_text(f"commit {tested}\n{ran.stdout}{ran.stderr}")
         print(f"{python} {torch} {folder}: {ran.stdout.splitlines()[-1:]}", flush=True)
@@ -89,7 +102,7 @@ def outcome_of(python: str, torch: str) -> Outcome:
             continue
         text = log.read_text()
         outcome.commits.update(_COMMIT.findall(text))
-        counts = _COUNT.findall(next(reversed(text.splitlines()), ""))
+        counts = _COUNT.findall(next((line for line in reversed(text.splitlines()) if _LAST.search(line)), ""))
         for count, kind in counts:
             outcome.counts[kind.rstrip("s") if kind == "errors" else kind] += int(count)
         outcome.wrong += _WRONG.findall(text)
@@ -99,7 +112,8 @@ def outcome_of(python: str, torch: str) -> Outcome:
     return outcome
 
 
-def page() -> str:
+def page(before: str = "") -> str:
+    """Combinations that have not run in this tree keep what the page said of them `before`."""
     lines = [
         "# The test suite on each Python and torch",
         "",
@@ -112,7 +126,10 @@ def page() -> str:
     for python, torch in COMBINATIONS:
         outcome = outcome_of(python, torch)
         if not outcome.counts:
-            lines.append(f"| {python} | {torch} | not run | | | |")
+            row, named = f"| {python} | {torch} |", f"- {python} with {torch} "
+            kept = [line for line in before.splitlines() if line.startswith((row, named))]
+            lines += [line for line in kept if line.startswith(row)] or [f"{row} not run | | | |"]
+            notes += [line for line in kept if line.startswith(named)]
             continue
         counts = outcome.counts
         failed = counts["failed"] + counts["error"]
@@ -130,13 +147,15 @@ def main() -> None:
     parser.add_argument("combinations", nargs="*", metavar="COMBINATION")
     parser.add_argument("--folders", nargs="+", choices=folders(), default=folders(), metavar="FOLDER")
     parser.add_argument("--no-build", action="store_true")
+    parser.add_argument("--root", type=Path, help="a folder that tools/python314.sh has set up, or is to set up")
     options = parser.parse_args()
     for python, torch in COMBINATIONS:
-        named = not options.combinations or {python, f"{python}-{torch}"} & set(options.combinations)
-        is_there = (environment(python, torch) / ("bin/python" if options.no_build else ".built")).exists()
-        if named and is_there:
-            run(python, torch, options.folders, builds=not options.no_build)
-    PAGE.write_text(page())
+        if options.combinations and not {python, f"{python}-{torch}"} & set(options.combinations):
+            continue
+        command = tester(python, torch, not options.no_build, options.root)
+        if command is not None:
+            run(python, torch, options.folders, command)
+    PAGE.write_text(page(PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ root=${1:?"usage: tools/python314.sh FOLDER [PYTEST ARGUMENT ...]"}
 shift
 tree=$(cd "$(dirname "$0")/.." && pwd)
 packages=python3.14,python3.14-dev,python3.14-venv,g++,make,ca-certificates
-requirements="sympy z3-solver bytecode>=0.17 rich typing_extensions setuptools>=77 wheel numpy pytest pytest-timeout pytest-xdist
-    hypothesis expecttest"
 
 inside() {
     HOME=/root PATH=/env/bin:/usr/sbin:/usr/bin:/bin LC_ALL=C.UTF-8 TRACER_TRY_PYTHON=1 \
@@ -30,8 +28,11 @@ mount --bind "$tree" "$root/tree"
 mount -t proc proc "$root/proc"
 mount --bind /dev "$root/dev"
 if [ ! -e "$root/env/installed" ]; then
+    # Whom this machine trusts, where that is more than Debian's list: a company's proxy.
+    cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$root/etc/ssl/certs/ca-certificates.crt"
     inside python3.14 -m venv /env
-    inside pip install --quiet "torch==${TORCH:-2.14.1}" $requirements
+    inside pip install --quiet --no-cache-dir "torch==${TORCH:-2.14.1}" "setuptools>=77" wheel
+    inside pip install --quiet --no-cache-dir --no-build-isolation --editable ".[test]"
     touch "$root/env/installed"
 fi
 inside python setup.py --quiet build_ext --inplace

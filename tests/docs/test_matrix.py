@@ -39,6 +39,36 @@ def test_a_process_that_does_not_come_to_its_end_counts_as_an_error(tmp_path, mo
     assert page.count("(it did not come to its end)") == 2 and "`tests/csrc (it did" in page
 
 
+def test_what_has_not_run_in_this_tree_keeps_its_row_and_its_notes(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "KEPT", tmp_path)
+    log = matrix.log_of("3.12", "2.13.0", "tests/api")
+    log.parent.mkdir()
+    log.write_text(LOG)
+    before = matrix.page().replace("ab12", "cd34")
+    log.unlink()
+    after = matrix.page(before)
+    assert after == before and "| 3.12 | 2.13.0 | 30 | 2 | 2 | cd34 |\n" in after and "test_marks.py" in after
+    assert "not run | | | |\n" in after
+
+
+def test_what_a_process_says_after_the_count_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "KEPT", tmp_path)
+    log = matrix.log_of("3.12", "2.13.0", "tests/api")
+    log.parent.mkdir()
+    log.write_text(LOG.replace("ab12", "ab12+") + "sys:1: DeprecationWarning: 3 failed attempts\n")
+    assert "| 3.12 | 2.13.0 | 30 | 2 | 2 | ab12+ |\n" in matrix.page()
+
+
+def test_only_what_is_set_up_is_run_and_3_14_in_its_root(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "environment", lambda *names: tmp_path / "env")
+    assert matrix.tester("3.13", "2.14.1", builds=False, root=tmp_path) is None
+    assert matrix.tester("3.14", "2.14.1", builds=False) is None
+    assert matrix.tester("3.14", "2.14.1", root=tmp_path)[-1] == str(tmp_path)
+    (tmp_path / "env/bin").mkdir(parents=True)
+    (tmp_path / "env/bin/python").touch()
+    assert matrix.tester("3.13", "2.14.1", builds=False, root=tmp_path)[:2] == [f"{tmp_path}/env/bin/python", "-m"]
+
+
 def test_every_file_of_tests_is_in_a_folder_that_is_run():
     folders = [matrix.ROOT / folder for folder in matrix.folders()]
     for path in (matrix.ROOT / "tests").rglob("test_*.py"):

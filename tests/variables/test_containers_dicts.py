@@ -458,3 +458,39 @@ def test_dict_of_a_hundred_thousand_keys_is_not_looked_into():
         return x + table[5] + len(table)
 
     breaks(fn, torch.ones(2), table)
+
+
+class FailsToHash:
+    def __init__(self, error):
+        self.error = error
+
+    def __hash__(self):
+        raise self.error("no hash")
+
+
+class Subtle(TypeError): ...
+
+
+def test_what_a_container_says_of_a_key_without_a_hash():
+    def f(x):
+        words = []
+        for key in ([], ([],), FailsToHash(TypeError), FailsToHash(ValueError), FailsToHash(Subtle)):
+            for use in ({1: 2}.get, {}.__contains__, {1}.add, {1}.discard, {1}.__contains__, hash, {}.setdefault):
+                try:
+                    use(key)
+                except (TypeError, ValueError) as error:
+                    words.append((type(error).__name__, str(error), error.__context__))
+        return x + 1, words
+
+    captured(f, X)
+
+
+def test_an_ordered_dict_says_it_in_its_own_words():
+    def f(x):
+        kept = collections.OrderedDict(a=1)
+        try:
+            kept[[]] = 2
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(f, X)

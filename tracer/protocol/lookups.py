@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.guards.references import class_name
 from tracer.guards.unchanged import ABSENT, Findings, find
+from tracer.protocol.error_words import full_name, words_of
 from tracer.sources.reading import is_a, is_heap_type, type_mro
 
 if TYPE_CHECKING:
@@ -119,23 +120,15 @@ class _Example:
     __slots__ = ("slot",)
 
 
-def _words_of(function: Callable[..., Any], *args: Any) -> str:
-    try:
-        function(_Example(), *args)
-    except AttributeError as error:
-        return str(error)
-    raise AssertionError
-
-
-_NAMES_SLOTS_IN_FULL = _Example.__module__ in _words_of(getattr, "slot")  # from Python 3.13 on
-_NO_DICT = _words_of(setattr, "name", None).partition("'name'")[2]  # "and no __dict__ for ...", likewise
+_NAMES_SLOTS_IN_FULL = _Example.__module__ in words_of(getattr, _Example(), "slot")  # from Python 3.13 on
+_NO_DICT = words_of(setattr, _Example(), "name", None).partition("'name'")[2]  # "and no __dict__ for ...", likewise
 
 
 def no_attribute(cls: type, name: str) -> str:
     """What CPython says where an instance of `cls` has no such attribute, or an empty slot."""
     said = type_name(cls)
     if _NAMES_SLOTS_IN_FULL and is_a(lookup(cls, name)[1], types.MemberDescriptorType):
-        said = cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+        said = full_name(cls)
     return f"{said!r} object has no attribute {name!r}"
 
 

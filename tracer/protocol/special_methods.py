@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tracer.protocol.error_words import full_name
+
 #: By the argument of LOAD_SPECIAL.
 SPECIAL_METHODS = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 
 
 def missing_words(cls: type, name: str) -> str:
     """What CPython says of a manager of this class that lacks the method."""
-    shown = cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
-    return f"{shown!r} object does not support the context manager protocol (missed {name} method){_suggestion(cls)}"
+    return f"{full_name(cls)!r} object does not support the context manager protocol (missed {name} method){_suggestion(cls)}"
 
 
 def _suggestion(cls: type) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from tracer.graph_breaks import unsupported
+from tracer.protocol.error_words import wrong_count
 from tracer.protocol.lookups import MISSING, lookup, rely_on_process, type_name
 from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, invoke
@@ -44,7 +45,7 @@ class Slot:
     """One special method. `call(tx, value, *args)` gives its result, or None if the model has no result. In that case the
     method returns NotImplemented if it `may_decline` and does not take operands of that class; otherwise the graph breaks.
 
-    `unpacks`: the wrapper calls PyArg_UnpackTuple with an empty function name, so that its error begins with a space."""
+    `unpacks`: the wrapper calls PyArg_UnpackTuple, whose errors have other words."""
 
     arity: int
     call: Callable[..., VariableTracker | None]
@@ -57,8 +58,7 @@ class Slot:
             unsupported("call-arguments", error=f"{name} with {count} arguments")
         if kwargs:
             tx.raise_error(TypeError, f"wrapper {name}() takes no keyword arguments")
-        expected = f"expected {self.arity} argument{'' if self.arity == 1 else 's'}, got {count}"
-        tx.raise_error(TypeError, f"{' ' * self.unpacks}{expected}")
+        tx.raise_error(TypeError, wrong_count(name, self.arity, count, self.unpacks))
 
 
 def _set_item(tx: Tracer, value: VariableTracker, key: VariableTracker, item: VariableTracker, /) -> VariableTracker:

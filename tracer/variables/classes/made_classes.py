@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -340,7 +341,7 @@ def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
 
 def _field(tx: Tracer, value: UserObjectVariable) -> Any:
     """A `dataclasses.Field` whose parts are stand-ins."""
-    taken = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
+    taken = [name for name in inspect.signature(dataclasses.Field).parameters if name != "metadata"]  # Python 3.14 adds `doc`
     parts = {name: tx.effects.attribute(value, name) for name in taken}
     if not all(isinstance(part, VariableTracker) for part in parts.values()):
         return Placeholder()

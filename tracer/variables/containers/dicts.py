@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
 from tracer.guards.containers import can_be_key
+from tracer.protocol.error_words import no_pair
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import defines, lookup, type_name
 from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, held
 from tracer.variables.containers.dict_reads import ReadByKey
 from tracer.variables.containers.dict_views import DictIterator
+from tracer.variables.containers.keys import key_in
 from tracer.variables.slots import BuiltinVariable
 from tracer.variables.text import form, formatted
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean
-from tracer.variables.values.identities import refuse_unknown
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
@@ -152,10 +153,7 @@ class DictVariable(BuiltinVariable):
 
     def key_of(self, tx: Tracer, key: VariableTracker) -> Any:
         """The hash key under which `entries` holds the key."""
-        hashed = key.hash_key(tx)
-        if tx.trace.ids_are_keys:
-            refuse_unknown(hashed, self.entries)
-        return hashed
+        return key_in(tx, self.cls, self.entries, key)
 
     def has(self, hashed: Any) -> bool:
         """Whether there is an entry for this hash key (see `key_of`)."""
@@ -448,7 +446,11 @@ def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTra
     iterator, position = value.iterate(tx), 0
     while (item := iterator.next(tx)) is not None:
         if item.is_constant() and not defines(item.python_type(), "__iter__"):
-            tx.raise_error(TypeError, f"cannot convert dictionary update sequence element #{position} to a sequence")
+            words, notes = no_pair(position)
+            error = tx.new_exception(TypeError, ConstantVariable(words))
+            for note in notes:
+                error.call_method(tx, "add_note", [ConstantVariable(note)], {})
+            tx.raise_value(error)
         pair = item.unpack(tx)
         if len(pair) != 2:
             tx.raise_error(ValueError, f"dictionary update sequence element #{position} has length {len(pair)}; 2 is required")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.protocol.error_words import not_in_sequence
 from tracer.protocol.lookups import defines, type_name
 from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker
@@ -200,7 +201,7 @@ def _index(tx: Tracer, self: RangeVariable, item: VariableTracker, /) -> Variabl
     numbers = self.numbers(tx)
     number = item.specialize(tx) if isinstance(item, SymNodeVariable) else item
     if number.constant() not in numbers:
-        tx.raise_error(ValueError, f"{number.constant()!r} is not in range")
+        tx.raise_error(ValueError, not_in_sequence(range, lambda: repr(number.constant())))
     return ConstantVariable(numbers.index(number.constant()))
 
 

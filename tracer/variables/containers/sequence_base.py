@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
+from tracer.protocol.error_words import not_in_sequence
 from tracer.protocol.lazy import Unwrapped, realize
 from tracer.protocol.lookups import defines, no_place_for, type_name
 from tracer.protocol.models import Models
@@ -198,7 +199,7 @@ def _index(tx: Tracer, self: SequenceVariable, item: VariableTracker, /, *bounds
     if position is not None:
         return ConstantVariable(position)
     if issubclass(self.cls, list):
-        tx.raise_error(ValueError, f"{formatted(tx, repr, [item], {}).constant()} is not in list")
+        tx.raise_error(ValueError, not_in_sequence(list, lambda: formatted(tx, repr, [item], {}).constant()))
     tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
 
 

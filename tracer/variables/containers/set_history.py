@@ -188,10 +188,6 @@ class Maker:
 
     def _apply(self, step: Step) -> None:
         """set -> set"""
-        if step.method == "add":
-            self._load(step.operands[0])
-            self._cg.asm.emit("SET_ADD", 1)
-            return
         operands = self._loads(step.operands)
         if step.method in _IN_PLACE:  # it may be of a subclass, whose own methods must not run
             self._cg.call_object(getattr(set, step.method), lambda: self._cg.asm.copy(3), *operands)

@@ -21,12 +21,12 @@ from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, held, whole
 from tracer.sources.reading import is_a
 from tracer.variables.containers import set_history
+from tracer.variables.containers.keys import key_in
 from tracer.variables.containers.set_history import Changed, Existing, History, Listed, Made, Step
 from tracer.variables.iteration import IteratorVariable
 from tracer.variables.slots import BuiltinVariable
 from tracer.variables.text import form
 from tracer.variables.values.constant import ConstantVariable, boolean
-from tracer.variables.values.identities import refuse_unknown
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
@@ -355,10 +355,7 @@ def searched_key(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
 
 
 def key_of(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
-    hashed = item.hash_key(tx)
-    if tx.trace.ids_are_keys:
-        refuse_unknown(hashed, entries)
-    return hashed
+    return key_in(tx, set, entries, item)
 
 
 def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:

@@ -28,6 +28,8 @@ _Halves = tuple[VariableTracker | None, VariableTracker | None]
 class ExceptionGroupVariable(ExceptionVariable):
     """A group. Its message and exceptions are fixed when it is made, even if `args` is assigned later."""
 
+    passed: type | None = None  # what a group that the trace made was given its exceptions in
+
     def base_method(
         self, tx: Tracer, base: type, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
@@ -53,12 +55,14 @@ class ExceptionGroupVariable(ExceptionVariable):
         return f"{form(tx, self.field(tx, 'message'))} ({count} sub-exception{'s' if count != 1 else ''})"
 
     def _own_repr(self, tx: Tracer) -> str:
-        """It shows the exceptions, in a list or a tuple as they were passed."""
-        passed = form(tx, self.field(tx, "args"))
-        if len(passed) != 2 or type(passed[1]) not in (list, tuple):
+        """It shows the exceptions, in a list where `args` have one in the second of two places, and else in a tuple. Of those that
+        were passed as something else it keeps the text."""
+        args = self.field(tx, "args").unpack(tx)
+        passed = args[1].python_type() if len(args) == 2 else tuple
+        if (self.passed or passed) not in (list, tuple):
             unsupported("unsupported-method", value=self.describe(), name="__repr__")
         message = form(tx, self.field(tx, "message"))
-        exceptions = type(passed[1])(form(tx, self.field(tx, "exceptions")))
+        exceptions = (list if issubclass(passed, list) else tuple)(form(tx, self.field(tx, "exceptions")))
         return f"{self.cls.__name__}({message!r}, {exceptions!r})"
 
     def exceptions(self, tx: Tracer) -> list[VariableTracker]:
@@ -108,11 +112,12 @@ def new_group(tx: Tracer, cls: type, args: list[VariableTracker]) -> ExceptionGr
         cls = ExceptionGroup
     made = ExceptionGroupVariable(cls, args=args)
     exceptions = given if given.python_type() is tuple else TupleVariable(held)
+    made.passed = given.python_type()
     made.fields.update(message=message, exceptions=exceptions)
     return made
 
 
-def _group_of(tx: Tracer, exceptions: VariableTracker) -> VariableTracker:
+def _group_of(tx: Tracer, exceptions: VariableTracker) -> ExceptionGroupVariable:
     """A group without a message, as the interpreter itself makes one."""
     return new_group(tx, BaseExceptionGroup, [ConstantVariable(""), exceptions])
 
@@ -190,7 +195,7 @@ def match_star(tx: Tracer, error: VariableTracker, pattern: VariableTracker) -> 
     if error.is_none():
         return NONE, NONE
     if is_exception(error, classes):
-        return NONE, error if is_group(error) else _group_of(tx, TupleVariable([error]))
+        return NONE, error if is_group(error) else _wrapped(tx, error)
     if not is_group(error):
         return error, NONE
     parts = tx.read_attribute(error, "split").call(tx, [pattern], {})
@@ -198,6 +203,26 @@ def match_star(tx: Tracer, error: VariableTracker, pattern: VariableTracker) -> 
         unsupported("unsupported-method", value=error.describe(), name="split")
     match, rest = parts.unpack(tx)
     return rest, match
+
+
+def _wrapped(tx: Tracer, error: VariableTracker) -> VariableTracker:
+    """A group of the one exception, for the clause that takes it."""
+    group = _group_of(tx, TupleVariable([error]))
+    if _WRAPPED_IN_THE_FRAME:
+        group.passes(tx)
+    return group
+
+
+def _is_wrapped_in_the_frame() -> bool:
+    """Whether such a group has a traceback, as in later releases of Python 3.13 and from 3.14 on."""
+    try:
+        raise ValueError
+    except* ValueError as group:
+        found = group.__traceback__ is not None
+    return found
+
+
+_WRAPPED_IN_THE_FRAME = _is_wrapped_in_the_frame()
 
 
 def raised_behind_star(tx: Tracer, error: VariableTracker, raised: list[VariableTracker]) -> VariableTracker:

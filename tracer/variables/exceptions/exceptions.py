@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.protocol.error_words import no_note
 from tracer.protocol.lookups import MISSING, lookup, storage_base
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
@@ -188,7 +189,7 @@ class ExceptionVariable(UserObjectVariable):
 
     def _add_note(self, tx: Tracer, note: VariableTracker) -> VariableTracker:
         if not issubclass(note.python_type(), str):
-            tx.raise_error(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
+            tx.raise_error(TypeError, no_note(note.python_type()))
         notes = self.instance_attr(tx, "__notes__")
         if notes is None:
             notes = ListVariable([])
