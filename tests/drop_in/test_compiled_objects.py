@@ -183,6 +183,20 @@ def test_jit_script_takes_what_was_compiled():
     assert "_compiled_call_impl" not in torch.jit._recursive.ignored_attributes
 
 
+def test_symbolic_trace_of_fx_takes_what_was_compiled():
+    x = torch.randn(2, 3)
+    compiled = torch.compile(tripled)
+    assert torch.equal(compiled(x), x * 3)
+    traced = torch.fx.symbolic_trace(compiled)
+    assert torch.equal(traced(x), x * 3) and [node.op for node in traced.graph.nodes] == ["placeholder", "call_function", "output"]
+    stack = Stack()
+    graph = torch.fx.symbolic_trace(torch.compile(stack))
+    assert torch.equal(graph(x), stack(x)) and set(graph.state_dict()) == set(stack.state_dict())
+    tracer.uninstall()
+    with pytest.raises(Exception, match="FunctionType"):
+        torch.fx.symbolic_trace(compiled)
+
+
 def test_compiled_functions_have_the_attributes_of_torchs():
     def doubled(x):
         return x * 2

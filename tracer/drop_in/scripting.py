@@ -1,4 +1,4 @@
-"""`torch.jit.script` of what was compiled: it scripts the original, as it does of what torch's own tracer compiled."""
+"""`torch.jit.script` and `torch.fx.symbolic_trace` of what was compiled: they take the original."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from tracer._C import Dispatcher
 from tracer.api.callables import original_of
 from tracer.drop_in.replacements import Replacement
-from tracer.drop_in.torchs import recursive_scripting, scripting
+from tracer.drop_in.torchs import recursive_scripting, scripting, symbolic_tracing
 
 _script = scripting.script
+_trace = symbolic_tracing.Tracer.trace
 _IN_PLACE = "_compiled_call_impl"  # where `module.compile()` keeps what it has compiled; scripted modules call their forward
 
 
@@ -20,7 +21,17 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, *args: Any, **kw
     return _script(original_of(obj) if type(obj) is Dispatcher else obj, optimize, _frames_up + 1, *args, **kwargs)
 
 
+@functools.wraps(_trace)
+def trace(self: Any, root: Any, *args: Any, **kwargs: Any) -> Any:
+    """As `torch.fx.Tracer.trace`, which knows Python functions and modules alone."""
+    return _trace(self, original_of(root), *args, **kwargs)
+
+
 def table() -> list[Replacement]:
-    """What is replaced in torch.jit."""
+    """What is replaced in torch.jit and torch.fx."""
     ignored = [*recursive_scripting.ignored_attributes, _IN_PLACE]
-    return [Replacement(scripting, "script", script), Replacement(recursive_scripting, "ignored_attributes", ignored)]
+    return [
+        Replacement(scripting, "script", script),
+        Replacement(recursive_scripting, "ignored_attributes", ignored),
+        Replacement(symbolic_tracing.Tracer, "trace", trace),
+    ]

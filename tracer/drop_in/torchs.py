@@ -8,6 +8,7 @@ from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, pa
 from torch._dynamo.backends import debugging, registry
 from torch._dynamo.variables import functions
 from torch._logging import _internal as logging
+from torch.fx import _symbolic_trace as symbolic_tracing
 from torch.fx.experimental import _config as sizes
 from torch.fx.experimental import dynamic_spec
 from torch.jit import _recursive as recursive_scripting
@@ -32,6 +33,7 @@ __all__ = [
     "scripting",
     "sizes",
     "symbolic_convert",
+    "symbolic_tracing",
     "trace_rules",
     "utils",
 ]
