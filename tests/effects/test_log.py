@@ -70,8 +70,8 @@ def test_a_class_is_changed_for_those_that_inherit_from_it():
 
 def test_globals_are_told_apart_by_their_dicts():
     effects, mine, theirs = Effects(), {"a": 0}, {"a": 0}
-    effects.store_global(mine, "a", ONE)
-    effects.store_global(theirs, "b", DELETED)
+    effects.store_global(mine, "a", ONE, 0)
+    effects.store_global(theirs, "b", DELETED, 0)
     assert effects.global_value(mine, "a") is ONE and effects.global_value(theirs, "a") is None
     assert [(namespace is mine, name, value) for namespace, name, value in effects.stored_globals()] == [
         (True, "a", ONE),

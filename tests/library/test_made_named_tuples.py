@@ -42,3 +42,8 @@ def test_names_that_are_no_names_are_left_to_cpython():
             return a + len(str(error))
 
     breaks(fn, torch.ones(2))
+
+
+def test_a_named_tuple_of_constants_has_the_hash_of_its_items():
+    Pair = collections.namedtuple("Pair", "a b")
+    captured(lambda x: (x + 1, hash(Pair(1, 2.0)) == hash((1, 2.0)), {Pair("a", None): 3}[Pair("a", None)]), torch.ones(2))

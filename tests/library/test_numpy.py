@@ -241,3 +241,7 @@ def test_columns_chosen_by_an_array_that_varies_lie_as_numpy_leaves_them():
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_an_array_that_numpy_gives_twice_is_one_object(dynamic):
     captured_made(lambda a: np.diag_indices(a.shape[0]), lambda: ((np.ones((4, 4)),), {}), dynamic=dynamic)
+
+
+def test_builtins_of_arrays():
+    captured(lambda x: (abs(x.numpy() - 2), divmod(x.numpy(), 2), divmod(7, x.numpy() + 1)), torch.arange(4.0))

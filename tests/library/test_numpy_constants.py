@@ -30,6 +30,7 @@ PROGRAMS = {
     "a product of sizes": lambda x: x.reshape(np.prod(x.shape)),
     "columns of an array": lambda x: x.numpy()[:, np.array([0, 2])],
     "columns by a mask": lambda x: np.arange(9.0).reshape(3, 3)[:, np.array([True, False, True])],
+    "indices that are written down": lambda x: (x.numpy()[np.s_[0:2, 1]], np.index_exp[1:2], np.s_[1:3]),
     "one array given twice": lambda x: np.diag_indices(3),
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tracer.graph.operations.array_operations import array_operation
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import rely_on_process
 from tracer.protocol.models import models
@@ -15,7 +16,9 @@ from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.containers.python_hashes import as_hash
 from tracer.variables.containers.ranges import as_int
+from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.arrays import NdarrayVariable, apply
 from tracer.variables.tensors.numpy_sizes import NumpySizeVariable, RoundedSizeVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.text import form, formatted
@@ -100,6 +103,8 @@ def _abs(tx: Tracer, value: Value, /) -> Value:
         return value.call_method(tx, "abs", [], {})
     if isinstance(value, SymNodeVariable):
         return symbolic.apply(tx, abs, value)
+    if isinstance(value, NdarrayVariable):
+        return apply(tx, array_operation("operator", "abs"), [value], {})
     return _special(tx, value, "__abs__") or fold(tx, abs, value.constant())
 
 
@@ -135,6 +140,8 @@ def _pow(tx: Tracer, base: Value, exp: Value, mod: Value = NONE) -> Value:
 
 @models(divmod)
 def _divmod(tx: Tracer, left: Value, right: Value, /) -> Value:
+    if isinstance(left, NdarrayVariable) or isinstance(right, NdarrayVariable):
+        return apply(tx, array_operation("function", "divmod"), [left, right], {})
     for value in (left, right):
         if not symbolic.is_number(value):
             return _user_divmod(tx, left, right)
@@ -167,6 +174,8 @@ def _hash(tx: Tracer, value: Value, /) -> Value:
         if not isinstance(value.constant(), (int, float, complex)):
             rely_on_process("hashes of texts and objects differ between processes")
         return fold(tx, hash, value.constant())
+    if isinstance(value, NamedTupleVariable) and all(item.is_constant() for item in value.items(tx)):
+        return _hash(tx, TupleVariable(value.items(tx)))
     unsupported("unsupported-builtin", function=f"hash of {value.describe()}")
 
 

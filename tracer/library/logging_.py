@@ -34,6 +34,9 @@ _METHODS = ("debug", "info", "warning", "error", "critical", "log")
 
 
 _SKIPPED = str(logging._srcfile)
+_CHECK_LEVEL: Any = vars(logging)["_checkLevel"]
+_STDERR_HANDLER: Any = vars(logging)["_StderrHandler"]
+_DISABLED: Any = vars(logging.Manager)["disable"]  # a property
 
 
 @models(logging.getLogger)
@@ -64,7 +67,7 @@ def _logger_of(tx: Tracer, manager: Value, name: Value) -> Value:
 _LEVELS = "isEnabledFor getEffectiveLevel setLevel hasHandlers".split()
 transparent(*(getattr(logging.Logger, name) for name in (*_METHODS, "exception", "getEffectiveLevel", "hasHandlers", "getChild")))
 transparent(*(getattr(logging.LoggerAdapter, name) for name in (*_METHODS, "exception", "process", *_LEVELS)))
-transparent(*[part for part in (logging.Manager.disable.fget, logging.Manager.disable.fset) if part is not None])  # type: ignore[attr-defined]  # a property
+transparent(_DISABLED.fget, _DISABLED.fset)
 
 
 @models(logging.Logger.isEnabledFor)
@@ -77,9 +80,9 @@ def _is_enabled_for(tx: Tracer, logger: Value, level: Value) -> Value:
     return tx.compare(">=", level, logger.call_method(tx, "getEffectiveLevel", [], {}))
 
 
-@models(logging._checkLevel)  # type: ignore[attr-defined]  # private in the library
+@models(_CHECK_LEVEL)
 def _check_level(tx: Tracer, level: Value) -> Value:
-    return fold(tx, logging._checkLevel, level.constant())  # type: ignore[attr-defined]  # private in the library
+    return fold(tx, _CHECK_LEVEL, level.constant())
 
 
 @models(logging.Logger.setLevel)
@@ -170,7 +173,7 @@ def _logs_from(callers: Any) -> Callable[..., None]:
 
 _STEPS = ("handle", "makeRecord", "filter", "callHandlers")
 _WRITERS = (
-    logging.NullHandler, logging.StreamHandler, logging.FileHandler, logging._StderrHandler,  # type: ignore[attr-defined]  # private in the library
+    logging.NullHandler, logging.StreamHandler, logging.FileHandler, _STDERR_HANDLER,
     logging.handlers.RotatingFileHandler, logging.handlers.TimedRotatingFileHandler, logging.handlers.WatchedFileHandler,
 )  # fmt: skip
 
@@ -204,7 +207,7 @@ def _only_writes(tx: Tracer, handler: Value) -> bool:
     cls = handler.python_type()
     if cls not in _WRITERS or _has_filters(tx, handler) or handler in tx.effects.mutated:
         return False
-    if cls is logging._StderrHandler and is_redirected(tx):  # type: ignore[attr-defined]  # private in the library
+    if cls is _STDERR_HANDLER and is_redirected(tx):
         return False
     formatter = handler.get_attr(tx, "formatter")
     if not formatter.is_none() and formatter.python_type() is not logging.Formatter:

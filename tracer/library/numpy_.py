@@ -133,7 +133,7 @@ for _name in "int8 uint8 int16 int32 int64 float16 float32 float64 complex64 com
     models.of_plain_tensors(getattr(np, _name))(_scalar(getattr(np, _name)))
 
 
-transparent(vars(np.errstate)["__init__"])
+transparent(vars(np.errstate)["__init__"], vars(type(np.s_))["__getitem__"])
 
 
 @models(np.errstate)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
+_FILTERS_MUTATED: Any = vars(warnings)["_filters_mutated"]
 
 
 def user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[Any, Any]) -> Any:
@@ -42,9 +43,8 @@ def user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[Any
 
 
 transparent(*[getattr(warnings, name) for name in ("simplefilter", "filterwarnings", "resetwarnings", "_add_filter")])
-transparent(
-    *[vars(warnings.catch_warnings)[name] for name in ("__init__", "__enter__", "__exit__")], warnings.WarningMessage.__init__
-)
+transparent(*[vars(warnings.catch_warnings)[name] for name in ("__init__", "__enter__", "__exit__")])
+transparent(vars(warnings.WarningMessage)["__init__"])
 
 
 @models(warnings.catch_warnings)
@@ -59,10 +59,10 @@ def _catch_warnings(tx: Tracer, **options: Value) -> Value:
     return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)
 
 
-@models(warnings._filters_mutated)  # type: ignore[attr-defined]  # private in the library
+@models(_FILTERS_MUTATED)
 def _filters_mutated(tx: Tracer) -> Value:
     tx.output.world.warns_are_heard |= any(each[0] == "error" for each in _filters(tx) if each not in warnings.filters)
-    tx.effects.defer(DeferredCall(warnings._filters_mutated, (), ()))  # type: ignore[attr-defined]  # private in the library
+    tx.effects.defer(DeferredCall(_FILTERS_MUTATED, (), ()))
     return NONE
 
 
@@ -161,10 +161,14 @@ def _is_text(value: Value) -> bool:
     return type(value) is ConstantVariable and type(value.value) is str
 
 
+def _is_shown_by_the_program(showwarning: Value) -> bool:
+    return showwarning.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]  # private in the library
+
+
 def _list_of_the_trace(tx: Tracer) -> ListVariable | None:
     """The list of `catch_warnings(record=True)`, where the trace has entered it and shows warnings in no other way."""
     module = tx.wrap(warnings, ModuleSource("warnings"))
-    if module.get_attr(tx, "showwarning").identity() is not warnings._showwarning_orig:  # type: ignore[attr-defined]
+    if _is_shown_by_the_program(module.get_attr(tx, "showwarning")):
         return None
     shown = module.get_attr(tx, "_showwarnmsg_impl")
     if not isinstance(shown, NamedMethodVariable) or shown.name != "append" or type(shown.owner) is not ListVariable:
@@ -205,7 +209,7 @@ def _is_told_at_once(tx: Tracer) -> bool:
     """Whether a warning must be shown at its place in the program, which has a `showwarning` of its own or reads the list in
     which warnings are recorded."""
     shown = tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "showwarning")
-    if shown.identity() is not warnings._showwarning_orig or is_redirected(tx):  # type: ignore[attr-defined]  # private in the library
+    if _is_shown_by_the_program(shown) or is_redirected(tx):
         return True
     recorded = tx.trace.builder.known(deferred_calls.list_of_warnings())
     return isinstance(recorded, ListVariable) and (recorded.is_read() or recorded in tx.effects.mutated)
