@@ -194,10 +194,11 @@ class Replay:
                 self._meet(event)
             elif isinstance(event, Copied):
                 self._copy(event.nodes, event.reached)
-            elif event in block.copying:
-                self._copy(event.nodes, block.copying.reached)
             elif isinstance(event, Recorded):
-                self._record(event)
+                if event in block.copying:
+                    self._copy(event.nodes, block.copying.reached)
+                else:
+                    self._record(event)
         trace.skip(block.end.steps - block.begin.steps, block.end.torch_calls - block.begin.torch_calls)
         self._tx.operations_of_callees += block.end.operations_of_callees - block.begin.operations_of_callees
         return self._value(block.result)
