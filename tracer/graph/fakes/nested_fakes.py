@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nested._internal import nested_tensor as jagged
-from torch.nested._internal.nested_tensor import NestedTensor, _nt_view_dummy
+from torch.nested._internal.nested_tensor import NestedTensor as NestedTensor
+from torch.nested._internal.nested_tensor import _nt_view_dummy
 
 from tracer.graph.fakes.wrapper_fakes import with_history
 from tracer.graph.symbols.ragged import RaggedSize, ragged_of
@@ -43,7 +44,7 @@ def nested_in(structure: Any) -> bool:
 
 def makes_nested(function: Any) -> bool:
     """Whether a function of torch makes nested tensors of plain ones."""
-    return type(function) in _FUNCTIONS and function in NESTED_TENSOR_MAKERS
+    return function is NestedTensor or (type(function) in _FUNCTIONS and function in NESTED_TENSOR_MAKERS)
 
 
 def share_ragged_size(mode: FakeMode, real: torch.Tensor, fake: Any) -> bool:
