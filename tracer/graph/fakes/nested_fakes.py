@@ -122,7 +122,7 @@ def running_nested(mode: FakeMode, env: ShapeEnv) -> Iterator[None]:
     finally:
         jagged._get_sdpa_extreme_seqlen = extreme_length
         shape_env.allow_scalar_outputs = before
-    mode.written_in_nested += mode.writes[written:]
+    mode.note_written_in_nested(written)
     fresh = {symbol for symbol in env.symbols()[first:] if not symbol.backed}
     # What the code asserts of a number that it has read itself, it asserts again when the graph runs.
     kept = [each for each in env.runtime_asserts[asserted:] if fresh.isdisjoint(env.algebra.symbols(each.expr))]
