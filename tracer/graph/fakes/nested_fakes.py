@@ -59,6 +59,12 @@ def share_ragged_size(mode: FakeMode, real: torch.Tensor, fake: Any) -> bool:
     return found is not None and mode.ragged_numbers.setdefault(number, found.number) == found.number
 
 
+def parts_of(fake: Any) -> dict[str, torch.Tensor]:
+    """The tensors that a nested tensor is made of, by the attributes that hold them."""
+    names, _ = fake.__tensor_flatten__()
+    return {name: getattr(fake, name) for name in names}
+
+
 def around(
     values: torch.Tensor,
     offsets: torch.Tensor,
