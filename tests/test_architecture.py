@@ -86,8 +86,6 @@ DOORS: dict[str, set[str]] = {
         "tracer.graph.fakes",
         "tracer.guards.nested",
         "tracer.operators.graph_functions",
-        "tracer.variables.builders.nested_tensors",
-        "tracer.variables.tensors.nested_tensors",
     },
     "torch._numpy": {"tracer.graph.operations.array_operations"},
     "torch._subclasses": {"tracer.graph", "tracer.operators", "tracer.backends.view_strides", BRIDGE},

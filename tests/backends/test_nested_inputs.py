@@ -11,7 +11,8 @@ from torch import nn
 from torch.nested import nested_tensor_from_jagged
 
 import tracer
-from tests.support.nested import ByParts, alike, holed, jagged
+from tests.support.nested import ByParts, alike, captured_nested, holed, jagged
+from tracer.graph.same_graph import layout_of
 
 OFFSETS = torch.tensor([0, 2, 5])
 torch.manual_seed(0)
@@ -90,6 +91,22 @@ def test_one_that_is_made_inside_meets_one_that_is_passed() -> None:
 
 def test_one_with_lengths_of_its_own_is_compiled() -> None:
     assert checked(lambda a: a.sin(), lambda: [holed()], lambda: [holed()]) == 1
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_what_was_compiled_for_other_parts_is_not_used_again(first: int) -> None:
+    """The graph is the same one, but a compiler has taken apart what the first call gave."""
+
+    def plain() -> Any:
+        offsets = torch.arange(4) * 10
+        return [nested_tensor_from_jagged(torch.linspace(0, 1, 120).reshape(30, 4), offsets)]
+
+    def remembering() -> Any:
+        return [nested_tensor_from_jagged(plain()[0].values(), torch.arange(4) * 10, min_seqlen=10, max_seqlen=10)]
+
+    calls = [plain, lambda: [holed()], remembering]
+    for backend in ("aot_eager", "eager"):
+        checked(lambda a: a.sin() * 2, *calls[first:], *calls[:first], backend=backend, dynamic=True)
 
 
 @pytest.mark.parametrize("fn", [lambda a: (a * a).sin(), lambda a: LINEAR(NORM(a)) + a])
@@ -172,3 +189,13 @@ def test_a_write_to_a_nested_tensor_alone_is_compiled() -> None:
         return a.sum()
 
     checked(fn, lambda: [jagged(2, 3)], lambda: [jagged(2, 3)])
+
+
+def test_the_layout_of_a_graph_tells_the_parts_of_nested_tensors_apart() -> None:
+    def layout(make: Any) -> Any:
+        return layout_of(captured_nested(lambda a: a.sin(), make).graphs[0], lambda expr: expr)
+
+    plain, again = (layout(lambda: [jagged(2, 3)]) for _ in range(2))
+    assert str(plain) == str(again)
+    others = [[jagged(2, 3, cached=True)], [holed(2)], [jagged(2, 3).transpose(1, 2)]]
+    assert all(str(layout(lambda made=made: made)) != str(plain) for made in others)

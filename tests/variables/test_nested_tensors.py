@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nested import as_nested_tensor, masked_select, nested_tensor, nested_tensor_from_jagged
+from torch.nested._internal.nested_tensor import NestedTensor
 
 from tests.support.nested import ByParts, alike, captured_nested, check_nested, graphs_of, holed, jagged
 from tracer import optimize
@@ -57,6 +58,7 @@ def made() -> Any:
         lambda a: a.unsqueeze(-1).squeeze(-1),
         lambda a: torch.cat([a, a], dim=-1),
         lambda a: a.chunk(2, dim=-1),
+        lambda a: (a.narrow(-1, 0, 2), a[..., 0], a.cos().detach_()),
         lambda a: a.to_padded_tensor(0.0),
         lambda a: torch.nested.to_padded_tensor(a, 1.0, (2, 4, 4)),
         lambda a: torch.where(a > 0, a, -a),
@@ -190,6 +192,7 @@ def test_dicts_of_remembered_lengths_that_are_one_stay_one() -> None:
         lambda v, o: nested_tensor([v, v[:2]], layout=torch.jagged) * 2,
         lambda v, o: as_nested_tensor([v, v[1:]], layout=torch.jagged).sin(),
         lambda v, o: as_nested_tensor(v.view(1, 5, 4), layout=torch.jagged).sum(dim=1),
+        lambda v, o: NestedTensor(v, offsets=o) * 2,
         lambda v, o: nested_tensor_from_jagged(v, o) + nested_tensor_from_jagged(v * 2, o),
     ],
 )

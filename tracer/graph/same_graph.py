@@ -11,7 +11,9 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic
+from tracer.graph.fakes.nested_fakes import is_nested, parts_of
 from tracer.graph.output_graph import EXAMPLE
+from tracer.graph.symbols.ragged import ragged_of
 
 _PLAIN = (int, bool, str, bytes, type(None), type(...), complex, torch.dtype, torch.device, torch.layout, torch.memory_format)
 KINDS = "kinds of the outputs"  # in the meta of a loaded graph, whose nodes have no fake values
@@ -43,10 +45,14 @@ def fakes_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
 
 def sizes_of_outputs(gm: fx.GraphModule) -> list[tuple[Any, ...]]:
     """The sizes of each tensor that the graph returns, over the symbols of its trace."""
-    return [
-        tuple([expr_of(size) if is_symbolic(size) else sympy.Integer(int(size)) for size in example.shape])
-        for example in _outputs(gm)
-    ]
+    return [tuple(map(_size, example.shape)) for example in _outputs(gm)]
+
+
+def _size(size: Any) -> Any:
+    ragged = ragged_of(size)
+    if ragged is not None:
+        return sympy.Symbol(f"j{ragged.number}", integer=True) * ragged.factor.expr
+    return expr_of(size) if is_symbolic(size) else sympy.Integer(int(size))
 
 
 def kinds_of_outputs(gm: fx.GraphModule) -> list[str]:
@@ -69,11 +75,18 @@ def _kind(example: torch.Tensor) -> str:
 def _layout(example: Any, rename: Rename, strides: bool = True) -> Any:
     if not isinstance(example, torch.Tensor):
         return _number(example, rename)
+    if is_nested(example):
+        dims = [_number(number, rename) for number in (*example._size, example._ragged_idx)]
+        parts = {name: _layout(part, rename, strides) for name, part in parts_of(example).items()}
+        return type(example), example.requires_grad, dims, parts
     dims = [_number(number, rename) for number in (*example.shape, *(example.stride() if strides else ()))]
     return type(example), example.dtype, example.device, example.requires_grad, dims
 
 
 def _number(value: Any, rename: Rename) -> Any:
+    ragged = ragged_of(value)
+    if ragged is not None:
+        return "ragged", ragged.number, rename(ragged.factor.expr)
     return rename(expr_of(value)) if is_symbolic(value) else value
 
 

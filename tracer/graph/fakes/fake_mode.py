@@ -112,6 +112,10 @@ class FakeMode(FakeTensorMode):
         """Called before a fake of a nested tensor is made."""
         self.met_nested = True
 
+    def note_written_in_nested(self, since: int) -> None:
+        """Called behind an operation on nested tensors, with how many writes there were before it."""
+        self.written_in_nested += self.writes[since:]
+
     def answer_wrappers_with(self, dispatched: Callable[..., Any] | None) -> None:
         """Sets the function that is called for operators on wrappers: it traces the program's `__torch_dispatch__`."""
         self.dispatched = dispatched

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nested._internal import nested_tensor as jagged
-from torch.nested._internal.nested_tensor import NestedTensor, _nt_view_dummy
+from torch.nested._internal.nested_tensor import NestedTensor as NestedTensor
+from torch.nested._internal.nested_tensor import _nt_view_dummy
 
 from tracer.graph.fakes.wrapper_fakes import with_history
 from tracer.graph.symbols.ragged import RaggedSize, ragged_of
@@ -43,7 +44,7 @@ def nested_in(structure: Any) -> bool:
 
 def makes_nested(function: Any) -> bool:
     """Whether a function of torch makes nested tensors of plain ones."""
-    return type(function) in _FUNCTIONS and function in NESTED_TENSOR_MAKERS
+    return function is NestedTensor or (type(function) in _FUNCTIONS and function in NESTED_TENSOR_MAKERS)
 
 
 def share_ragged_size(mode: FakeMode, real: torch.Tensor, fake: Any) -> bool:
@@ -56,6 +57,12 @@ def share_ragged_size(mode: FakeMode, real: torch.Tensor, fake: Any) -> bool:
         fake.nested_int_memo = mode.ragged_size(number)
     found = ragged_of(fake.nested_int_memo)
     return found is not None and mode.ragged_numbers.setdefault(number, found.number) == found.number
+
+
+def parts_of(fake: Any) -> dict[str, torch.Tensor]:
+    """The tensors that a nested tensor is made of, by the attributes that hold them."""
+    names, _ = fake.__tensor_flatten__()
+    return {name: getattr(fake, name) for name in names}
 
 
 def around(
@@ -121,7 +128,7 @@ def running_nested(mode: FakeMode, env: ShapeEnv) -> Iterator[None]:
     finally:
         jagged._get_sdpa_extreme_seqlen = extreme_length
         shape_env.allow_scalar_outputs = before
-    mode.written_in_nested += mode.writes[written:]
+    mode.note_written_in_nested(written)
     fresh = {symbol for symbol in env.symbols()[first:] if not symbol.backed}
     # What the code asserts of a number that it has read itself, it asserts again when the graph runs.
     kept = [each for each in env.runtime_asserts[asserted:] if fresh.isdisjoint(env.algebra.symbols(each.expr))]

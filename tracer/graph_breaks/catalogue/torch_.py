@@ -44,7 +44,7 @@ register(
 register(
     "unsupported-tensor",
     "{value} is a tensor of a kind that cannot be traced",
-    "No fake tensor behaves exactly as sparse, quantised, nested and some wrapper tensors do.",
+    "No fake tensor behaves exactly as sparse, quantised and some wrapper tensors do, and nested ones with the strided layout.",
     "convert it to a plain tensor, or keep it out of the traced function.",
     topic=TOPIC,
 )

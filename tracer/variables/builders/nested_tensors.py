@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch.nested._internal.nested_tensor import NestedTensor
 
 from shapes.policy import DimPolicy
 from tracer import _C
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic
-from tracer.graph.fakes.nested_fakes import SEQLENS, nested_fake, share_ragged_size
+from tracer.graph.fakes.nested_fakes import SEQLENS, NestedTensor, nested_fake, share_ragged_size
 from tracer.graph_breaks import unsupported
 from tracer.guards.containers import DictContains
 from tracer.guards.identity import Distinct, SameObject, TypeMatch

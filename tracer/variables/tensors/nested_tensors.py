@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nested._internal.nested_tensor import NestedTensor
 
 from tracer import _C
+from tracer.graph.fakes.nested_fakes import NestedTensor
 from tracer.graph.symbols.ragged import ragged_of
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 # Methods with a model that holds for nested tensors as well. Others that have a model break the graph.
 _METHODS = frozenset(
     "size stride dim ndimension is_contiguous is_floating_point is_complex is_signed element_size get_device is_neg is_conj "
-    "is_inference is_same_size backward requires_grad_ register_hook retain_grad __len__ __getitem__ __iter__".split()
+    "is_inference is_same_size narrow select backward detach_ requires_grad_ register_hook retain_grad "
+    "__len__ __getitem__ __iter__".split()
 )
 _TENSORS = frozenset("_values _offsets _lengths _min_seqlen_tensor _max_seqlen_tensor".split())
 _NUMBERS = frozenset("_max_seqlen _min_seqlen _maybe_max_seqlen _maybe_min_seqlen".split())
