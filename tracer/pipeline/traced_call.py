@@ -9,6 +9,7 @@ from typing import Any
 
 from tracer import errors
 from tracer.bytecode.slots import argument_slots
+from tracer.effects.function_modes import put_back
 from tracer.guards.base import Guard
 from tracer.runtime.guarded_code import GuardedCode
 from tracer.sources.base import FrameValues
@@ -20,10 +21,11 @@ class StaleGuards(Exception):
 
 @dataclass(frozen=True)
 class TracedCall:
-    """`args`: the argument slots of the function."""
+    """`args`: the argument slots of the function. `modes`: torch-function modes that are on where it is called."""
 
     function: types.FunctionType
     args: tuple[Any, ...]
+    modes: list[Any]
 
     def values(self) -> FrameValues:
         """What the sources of its guards are read from."""
@@ -35,7 +37,8 @@ class TracedCall:
         """The guards that the user's filter keeps."""
         if keeps is None:
             return guards
-        answers = list(keeps(guards, self.values()))
+        with put_back(self.modes):
+            answers = list(keeps(guards, self.values()))
         if len(answers) != len(guards):
             raise errors.UserError(f"guard_filter_fn was given {len(guards)} guards and answered for {len(answers)}")
         return [guard for guard, keep in zip(guards, answers, strict=True) if keep]
@@ -44,8 +47,10 @@ class TracedCall:
         """Raises StaleGuards if the guards do not hold for this call."""
         function, args = self.function, self.args
         positional = (*args, function.__closure__) if function.__code__.co_freevars else args
-        if not guarded.manager.holds(guarded.check_fn(*positional)):
-            failure = guarded.manager.explain(args, function.__closure__)
+        with put_back(self.modes):
+            holds = guarded.manager.holds(guarded.check_fn(*positional))
+            failure = None if holds else guarded.manager.explain(args, function.__closure__)
+        if not holds:
             raise StaleGuards(
                 f"the guards of {function.__qualname__} do not hold for the call that they were made from: {failure}"
             )
