@@ -168,3 +168,20 @@ def test_gradients_and_attributes_of_tensors_are_read_without_asking_the_mode_tw
     x = torch.randn(3, requires_grad=True)
     x.grad = torch.ones(3)
     same(compiled, uses, lambda: [Log(2.0)], x)
+
+
+def test_what_follows_a_break_within_a_mode_runs_in_cpython_until_the_mode_is_left() -> None:
+    def entered(x: torch.Tensor, log: Log) -> torch.Tensor:
+        with log:
+            y = torch.sin(x)
+            print(end="")
+            y = y.cos()
+        return y.exp()
+
+    compiled = tracer.optimize("eager")(entered)
+    x = torch.randn(3)
+    for _ in range(3):
+        log, other = Log(2.0), Log(2.0)
+        assert torch.equal(compiled(x, log), entered(x, other)) and log.seen == other.seen
+    entries = tracer.region_of(compiled).entries()
+    assert sorted(entry.guarded_code.graph is not None for entry in entries if entry.name == "entered") == [False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import sys
@@ -15,7 +16,7 @@ import torch
 
 from shapes import emission
 from tracer import _C, config, errors, graph_breaks, logs, metrics, monitoring
-from tracer.bytecode import loop_resumed_in, resumes_at
+from tracer.bytecode import is_resume_code, loop_resumed_in, resumes_at
 from tracer.bytecode.slots import argument_slots
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects.function_modes import function_modes, taken_off
@@ -92,10 +93,10 @@ class FrameConversion:
         if not self.modes:
             return self._entry()
         with taken_off(self.modes):
-            try:
-                return self._entry()
-            except errors.LeftToCPython:  # under these modes only
-                return self._make_entry(self._new_trace(AttemptOptions(), None), None, None, None)
+            if not is_resume_code(self.function.__code__):  # those begin within a mode that they are to leave
+                with contextlib.suppress(errors.LeftToCPython):
+                    return self._entry()
+            return self._make_entry(self._new_trace(AttemptOptions(), None), None, None, None)  # for calls under such modes
 
     def _entry(self) -> Any:
         try:
