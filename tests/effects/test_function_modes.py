@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 import tracer
+from tracer.guards.state import GlobalStateMatch
 
 
 class Log(TorchFunctionMode):
@@ -185,3 +186,13 @@ def test_what_follows_a_break_within_a_mode_runs_in_cpython_until_the_mode_is_le
         assert torch.equal(compiled(x, log), entered(x, other)) and log.seen == other.seen
     entries = tracer.region_of(compiled).entries()
     assert sorted(entry.guarded_code.graph is not None for entry in entries if entry.name == "entered") == [False, True]
+
+
+def test_a_filter_that_drops_the_guard_on_torchs_state_drops_those_on_modes() -> None:
+    def without_state(guards: list[Any]) -> list[bool]:
+        return [not isinstance(guard, GlobalStateMatch) for guard in guards]
+
+    compiled = tracer.optimize("eager", fullgraph=True, guard_filter_fn=without_state)(waves)
+    x = torch.randn(3)
+    assert torch.equal(run(compiled, [Log()], x)[0], waves(x))
+    assert torch.equal(compiled(x), waves(x)) and len(tracer.region_of(compiled).entries()) == 1
