@@ -90,7 +90,7 @@ DOORS: dict[str, set[str]] = {
     "torch._numpy": {"tracer.graph.operations.array_operations"},
     "torch._subclasses": {"tracer.graph", "tracer.operators", "tracer.backends.view_strides", BRIDGE},
     "torch.utils._device": {
-        "tracer.effects.torch_state",
+        "tracer.effects.function_modes",
         "tracer.interpreter.overriding",
         "tracer.library.torch_.overrides",
         "tracer.library.torch_.global_state",

@@ -46,9 +46,13 @@ context_device(PyObject *mode)
 }
 
 Mode
-remember(PyObject *object)
+remember(Kind kind, PyObject *object)
 {
     Mode mode{(PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(object)), context_device(object), Mode::Device};
+    if (mode.held == nullptr && kind == Kind::OfFunctions) {
+        mode.held = Py_NewRef(Py_None);
+        mode.by = Mode::Class;
+    }
     if (mode.held == nullptr) {
         mode.held = PyWeakref_NewRef(object, nullptr);
         mode.by = Mode::Weak;
@@ -90,6 +94,8 @@ is_same(const Mode &mode, PyObject *object)
         return is_target(mode.held, object);
     case Mode::Strong:
         return mode.held == object;
+    case Mode::Class:
+        return true; /* the types are the same */
     default:
         return same_device(mode.held, object);
     }
@@ -125,7 +131,7 @@ ModeStack::of_now(Kind kind)
 {
     ModeStack stack(kind);
     for (int64_t i = 0; i < size_now(kind); i++) {
-        stack.modes_.push_back(remember(mode_now(kind, i)));
+        stack.modes_.push_back(remember(kind, mode_now(kind, i)));
     }
     return stack;
 }

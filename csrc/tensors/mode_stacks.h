@@ -11,12 +11,13 @@
 
 namespace tracer {
 
-/* A mode on a stack. Device contexts are the same if their devices are; all others, if they are the same object. The
- * object is not kept alive, unless it allows no weak reference. */
+/* A mode on a stack. Device contexts are the same if their devices are, other torch-function modes if their classes are: what a trace
+ * read of such a mode has guards of its own. Dispatch modes are the same if they are the same object, which is not kept alive,
+ * unless it allows no weak reference. */
 struct Mode {
     PyTypeObject *type; /* strong */
-    PyObject *held;     /* strong: a weak reference to the mode, the mode, or the device */
-    enum { Weak, Strong, Device } by;
+    PyObject *held;     /* strong: a weak reference to the mode, the mode, the device, or None */
+    enum { Weak, Strong, Device, Class } by;
 };
 
 /* What a stack held. The references are released by clear(), not by the destructor: the garbage collector does so too. */

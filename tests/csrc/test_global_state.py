@@ -120,13 +120,28 @@ def test_device_contexts_are_compared_by_device():
         ]
 
 
-def test_other_modes_are_compared_by_identity_and_not_kept_alive():
-    mode = FunctionMode()
+def test_function_modes_are_compared_by_class():
+    class Other(FunctionMode):
+        pass
+
+    with FunctionMode():
+        state = GlobalState()
+    with FunctionMode():
+        assert state.check() and not state.changes()
+    with Other():
+        assert not state.check() and state.changes() == ["torch_function_modes was ['FunctionMode'], is ['Other']"]
+    with FunctionMode(), FunctionMode():
+        assert not state.check()
+    assert not state.check()
+
+
+def test_dispatch_modes_are_compared_by_identity_and_not_kept_alive():
+    mode = DispatchMode()
     with mode:
         state = GlobalState()
     with mode:
         assert state.check()
-    with FunctionMode():
+    with DispatchMode():
         assert not state.check()
         assert state.changes()[0].endswith("(other objects)")
     gone = weakref.ref(mode)
@@ -134,7 +149,7 @@ def test_other_modes_are_compared_by_identity_and_not_kept_alive():
     gc.collect()
     assert gone() is None
     for _ in range(20):  # one may lie where the first one lay
-        with FunctionMode():
+        with DispatchMode():
             assert not state.check()
 
 

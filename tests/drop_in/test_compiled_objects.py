@@ -188,7 +188,11 @@ def test_symbolic_trace_of_fx_takes_what_was_compiled():
     compiled = torch.compile(tripled)
     assert torch.equal(compiled(x), x * 3)
     traced = torch.fx.symbolic_trace(compiled)
-    assert torch.equal(traced(x), x * 3) and [node.op for node in traced.graph.nodes] == ["placeholder", "call_function", "output"]
+    assert torch.equal(traced(x), x * 3) and [node.op for node in traced.graph.nodes] == [
+        "placeholder",
+        "call_function",
+        "output",
+    ]
     stack = Stack()
     graph = torch.fx.symbolic_trace(torch.compile(stack))
     assert torch.equal(graph(x), stack(x)) and set(graph.state_dict()) == set(stack.state_dict())

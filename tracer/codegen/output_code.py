@@ -24,6 +24,7 @@ from tracer.codegen.random_draws import emit_draws, emit_restore_states
 from tracer.codegen.replay import replay
 from tracer.codegen.tracebacks import tracebacks_hide_frame
 from tracer.effects import graph_failures, heard_warnings, rollback
+from tracer.effects.function_modes import call_with_overrides, call_without_overrides
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.protocol.lazy import Unwrapped
@@ -137,6 +138,8 @@ class OutputCodeBuilder:
         argnames = (*self.root.program.argnames, *([fetched_local] if fetched_local else []))
         freevars = (*code.co_freevars, *self.extras.values)
         finished = cg.asm.finish(code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars)
+        if self.trace.overrides.at_entry:
+            return OutputCode(self._without_overrides(finished, argnames), dict(self.extras.values), False, fetched)
         return OutputCode(finished, dict(self.extras.values), bool(self._breaks.resumes), fetched, direct)
 
     def _save_late_reads(self, cg: Codegen) -> None:
@@ -276,22 +279,45 @@ class OutputCodeBuilder:
         """-> the result of the original code for the same argument slots. It is not traced: the same would fail again."""
         code = self._original
         _C.never_trace(code)
+        load: Callable[[], None] = functools.partial(self._load_function, cg, code, self.root.code.co_freevars)
+        arguments: list[Callable[[], None]] = [load]
+        arguments += [functools.partial(cg.asm.load_fast, name) for name in self.root.program.argnames]
         with tracebacks_hide_frame(cg):
-            cg.call_object(
-                types.FunctionType,
-                lambda: cg.load_const(code),
-                lambda: cg.load_globals(self.root.globals),
-                lambda: cg.load_const(code.co_name),
-                lambda: cg.load_const(None),
-                lambda: self._original_closure(cg),
-            )
-            arguments = [lambda name=name: cg.asm.load_fast(name) for name in self.root.program.argnames]
-            cg.call_top(*arguments)
+            if self.trace.overrides.at_entry:
+                cg.call_object(call_with_overrides, *arguments)
+            else:
+                load()
+                cg.call_top(*arguments[1:])
 
-    def _original_closure(self, cg: Codegen) -> None:
-        for name in self.root.code.co_freevars:
+    def _closure(self, cg: Codegen, names: tuple[str, ...]) -> None:
+        for name in names:
             cg.asm.load_closure(name)
-        cg.asm.build_tuple(len(self.root.code.co_freevars))
+        cg.asm.build_tuple(len(names))
+
+    def _without_overrides(self, inner: types.CodeType, argnames: tuple[str, ...]) -> types.CodeType:
+        """Code that runs `inner` while the modes at the entry, which were traced through, are not asked."""
+        cg = self._codegen()
+        with tracebacks_hide_frame(cg):
+            cg.asm.load_callee(lambda: cg.load_object(call_without_overrides))
+            self._load_function(cg, inner, inner.co_freevars)
+            for name in argnames:
+                cg.asm.load_fast(name)
+            cg.asm.call(1 + len(argnames))
+        cg.asm.return_value()
+        code = self.root.code
+        freevars = (*code.co_freevars, *self.extras.values)
+        return cg.asm.finish(code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars)
+
+    def _load_function(self, cg: Codegen, code: types.CodeType, freevars: tuple[str, ...]) -> None:
+        """-> a function of this code, over cells of the frame"""
+        cg.call_object(
+            types.FunctionType,
+            lambda: cg.load_const(code),
+            lambda: cg.load_globals(self.root.globals),
+            lambda: cg.load_const(code.co_name),
+            lambda: cg.load_const(None),
+            lambda: self._closure(cg, freevars),
+        )
 
     def _codegen(self) -> Codegen:
         return Codegen(self.trace, Assembler(), self.extras, self.outputs)

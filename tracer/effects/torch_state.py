@@ -23,9 +23,9 @@ from torch._dispatch.python import no_python_dispatcher
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
-from torch.utils._device import DeviceContext
 
 from tracer import _C, config
+from tracer.effects.function_modes import are_traceable
 from tracer.effects.switches import KEPT, Setting, Switch
 from tracer.graph_breaks import unsupported
 
@@ -83,21 +83,15 @@ def write_state(state: State) -> None:
 
 
 def operations_are_observed() -> bool:
-    """Whether the program has a torch-dispatch or torch-function mode, a transform of torch.func or `torch.jit.trace` active on
-    this thread: it would see the tracer's own operations. Also if dispatch to Python is off, which fake tensors need."""
+    """Whether the program has a torch-dispatch mode, a transform of torch.func or `torch.jit.trace` active on this thread: it
+    would see the tracer's own operations. Also if dispatch to Python is off, which fake tensors need."""
     if torch._C._get_tracing_state() is not None:
         return True
     if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
         return True
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
         return True
-    return has_function_modes()
-
-
-def has_function_modes() -> bool:
-    """Whether the program has a torch-function mode active; a default device does not count."""
-    modes = map(torch._C._get_function_stack_at, range(torch._C._len_torch_function_stack()))
-    return any(type(mode) is not DeviceContext for mode in modes)
+    return not are_traceable()
 
 
 @contextlib.contextmanager

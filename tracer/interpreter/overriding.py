@@ -49,7 +49,7 @@ def overridden(
     if not under_mode and not any(state.is_overriding(value) for value in _parts([*args, *kwargs.values()])):
         return None
     stand_ins = _StandIns(tx)
-    fake_args = [stand_ins.of(arg) for arg in args]
+    fake_args = [stand_ins.of(arg, reads=function is getattr) for arg in args]
     fake_kwargs = {key: stand_ins.of(value) for key, value in kwargs.items()}
     try:
         call = overridden_call(function, fake_args, fake_kwargs, under_mode)
@@ -176,7 +176,8 @@ class _StandIns:
         self._originals: dict[int, tuple[Any, VariableTracker]] = {}
         self._overriding: dict[type, VariableTracker] = {}
 
-    def of(self, value: VariableTracker) -> Any:
+    def of(self, value: VariableTracker, reads: bool = False) -> Any:
+        """`reads`: an attribute of the value is read."""
         tx = self.tx
         if self.state.is_overriding(value):
             make = tensor_stand_in if isinstance(value, TensorVariable) else object_stand_in
@@ -185,7 +186,8 @@ class _StandIns:
             self._overriding[type(stand_in)] = value
             return self._remember(stand_in, value)
         if isinstance(value, TensorVariable):
-            return self._remember(value.fake, value)
+            stand_in = torch.empty(0, device="cpu") if reads else value.fake  # fakes have attributes of their own
+            return self._remember(stand_in, value)
         if isinstance(value, SequenceVariable) and not isinstance(value, SizeVariable):
             items = [self.of(item) for item in value.items(tx)]
             return self._remember(tuple(items) if issubclass(value.cls, tuple) else items, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import sys
@@ -15,9 +16,10 @@ import torch
 
 from shapes import emission
 from tracer import _C, config, errors, graph_breaks, logs, metrics, monitoring
-from tracer.bytecode import loop_resumed_in, resumes_at
+from tracer.bytecode import is_resume_code, loop_resumed_in, resumes_at
 from tracer.bytecode.slots import argument_slots
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
+from tracer.effects.function_modes import function_modes, taken_off
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.forwarding import names_of_args
 from tracer.graph.attempt import AttemptOptions
@@ -42,7 +44,7 @@ from tracer.runtime import agreement, log_texts
 from tracer.runtime.frame_state import DynamismPolicy
 from tracer.runtime.guarded_code import GuardedCode, entries_of, make_entry
 from tracer.runtime.time_limit import TimeLimit
-from tracer.sources.roots import CellSource, LocalSource
+from tracer.sources.roots import CellSource, FunctionModeSource, LocalSource
 from tracer.variables.containers.call_form import ArgumentsVariable, CallForm, Keywords
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.python_functions import CellVariable, cell_of, instead_of
@@ -72,7 +74,8 @@ class FrameConversion:
         self, region: RegionState, function: types.FunctionType, args: tuple[Any, ...], snapshot: _C.GlobalState, limit: TimeLimit
     ) -> None:
         self.region, self.function, self.args = region, function, args
-        self.call = TracedCall(function, args)
+        self.modes = function_modes()
+        self.call = TracedCall(function, args, self.modes)
         self.snapshot = snapshot  # torch's global state before the trace
         self.limit = limit
         self.calls_instead: tuple[Any, Any] | None = None  # see errors.Unsupported; of the break that the trace is to stop at
@@ -88,6 +91,15 @@ class FrameConversion:
 
     def entry(self) -> Any:
         """Traces and makes the entry; a second time if another thread or a finalizer has changed what the guards read."""
+        if not self.modes:
+            return self._entry()
+        with taken_off(self.modes):
+            if not is_resume_code(self.function.__code__):  # those begin within a mode that they are to leave
+                with contextlib.suppress(errors.LeftToCPython):
+                    return self._entry()
+            return self._make_entry(self._new_trace(AttemptOptions(), None), None, None, None)  # for calls under such modes
+
+    def _entry(self) -> Any:
         try:
             return self._trace_until_complete(replays=config.replay and config.guard_nn_modules)
         except StaleGuards as stale:
@@ -115,6 +127,7 @@ class FrameConversion:
             root = root_frame(trace, self.function, self.args)
             try:
                 with recorded(trace.findings):
+                    trace.overrides.begin([root.wrap(mode, FunctionModeSource(place)) for place, mode in enumerate(self.modes)])
                     builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume, *self._described())
                     with trace.torch_state.scope():
                         body = self._run(trace, root, builder)
@@ -219,6 +232,9 @@ class FrameConversion:
         error.assuming = error.assuming or question_of(trace, error, not self._was_offered_by_hook())
         if config.error_on_graph_break:
             raise error
+        if self.modes and not self.region.fullgraph:  # the code of an entry runs without them, resume functions would not
+            self._report_break(error, trace)
+            raise errors.LeftToCPython(error)
         if (around := self._break_around_optimizer(trace, error)) not in (None, break_at):
             self._report_break(error, trace)
             return around

@@ -9,6 +9,8 @@ import sys
 from types import CellType
 from typing import Any
 
+import torch
+
 from tracer._C import STEP
 from tracer.sources import reading, steps
 from tracer.sources.base import CLOSURE, FrameValues, ReadScope, RootSource, SourceCodegen, StepScope, source_kind
@@ -190,6 +192,26 @@ class HandledSource(RootSource):
 
     def get(self, values: FrameValues) -> Any:
         return sys.exception()
+
+
+@source_kind
+class FunctionModeSource(RootSource):
+    """A torch-function mode that is on where the frame is called, by its place from the outermost one."""
+
+    place: int
+    root_kind = "global"
+    named = "torch_function_modes[{self.place}]"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"{scope.const(torch._C._get_function_stack_at, 'mode_at')}({self.place})"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(torch._C._get_function_stack_at)
+        cg.load_const(self.place)
+        cg.call(1)
+
+    def get(self, values: FrameValues) -> Any:
+        return torch._C._get_function_stack_at(self.place)
 
 
 @source_kind

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._device import DeviceContext
 
-from tracer.effects.torch_state import CONTEXT_KINDS, NUMPY_ERRORS, ContextKind, has_function_modes, set_deterministic
+from tracer.effects.torch_state import CONTEXT_KINDS, NUMPY_ERRORS, ContextKind, set_deterministic
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
@@ -146,7 +146,7 @@ def _model_of_enter(kind: ContextKind) -> Any:
     mode would see the calls that change the state."""
 
     def model(tx: Tracer, manager: Value) -> Value:
-        if has_function_modes() or len(_device_contexts(tx)) != len(tx.trace.overrides.modes):
+        if len(_device_contexts(tx)) != len(tx.trace.overrides.modes):
             unsupported("with-block", value=manager.describe())
         args = tuple(manager.get_attr(tx, name).constant() for name in kind.attributes)
         tx.trace.torch_state.enter(kind, manager, args)

@@ -178,7 +178,7 @@ def _is_all_disabled(tx: Tracer) -> Value:
 
 
 def _modes_at_entry() -> int:
-    number: int = torch._C._len_torch_function_stack()  # all are device contexts, or no frame is traced
+    number: int = torch._C._len_torch_function_stack()  # device contexts; what else is on at the entry is among `modes`
     return number
 
 

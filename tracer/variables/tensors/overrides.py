@@ -37,14 +37,20 @@ _CUSTOM = ("__getattribute__", "__setattr__", "__delattr__", "__getattr__")
 
 
 class OverrideState:
-    """The modes that the traced program pushed, and which overrides are disabled (1: those of arguments, 2: also modes)."""
+    """The modes that are on, at the entry or pushed by the traced program, and which overrides are disabled (1: those of
+    arguments, 2: also modes)."""
 
     def __init__(self) -> None:
         self.modes: list[VariableTracker] = []
+        self.at_entry: tuple[VariableTracker, ...] = ()  # those of them that are on where the frame is called
         self.met_subclass = False
         self.refused = False  # whether overrides break the graph, see `refusing`
         self.disabled = _level()
         self.switches: list[VariableTracker] = []  # entered by the traced program
+
+    def begin(self, modes: list[VariableTracker]) -> None:
+        """Says which modes are on where the frame is called, outermost first."""
+        self.modes, self.at_entry = modes, tuple(modes)
 
     def note_subclass(self) -> None:
         """Records that a tensor subclass was met, whose operations may be overridden."""
@@ -122,9 +128,12 @@ class OverrideState:
 
     def emit(self, cg: ValueCodegen) -> None:
         """Emits code that pushes the modes and enters the switches that the program has not left yet."""
-        if self.modes or self.switches:
+        before = len(self.at_entry)
+        if tuple(self.modes[:before]) != self.at_entry:
+            unsupported("with-block", value="a mode that was entered before")
+        if self.modes[before:] or self.switches:
             cg.fallback = None
-        for mode in self.modes:
+        for mode in self.modes[before:]:
             cg.call_object(torch._C._push_on_torch_function_stack, functools.partial(cg.load, mode))
             cg.asm.pop()
         for switch in self.switches:
