@@ -209,3 +209,32 @@ def test_grad_mode_inside_of_inference_mode_gives_no_history(backend):
 
     for run in (program, tracer.optimize(backend)(program)):
         assert [each.requires_grad for each in run(leaf())] == [False, False, True]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_loss_is_returned_whose_parameters_a_fused_step_has_changed(backend):
+    def trained(decorate):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, fused=True, momentum=0.9)
+
+        def step(x):
+            optimizer.zero_grad()
+            for part in x.chunk(2):  # gradients are accumulated
+                loss = model(part).square().mean()
+                loss.backward()
+            optimizer.step()
+            return loss
+
+        call = decorate(step)
+        for _ in range(4):
+            loss = call(torch.randn(6, 4))
+            optimizer.param_groups[0]["lr"] *= 0.8
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            loss.backward()
+        return [loss.detach(), *(parameter.detach() for parameter in model.parameters())], call
+
+    expected, _ = trained(lambda step: step)
+    seen, compiled = trained(lambda step: tracer.compile(step, backend=backend))
+    assert all(map(torch.equal, seen, expected))
+    assert tracer.stats(compiled)["compiles"] == 2

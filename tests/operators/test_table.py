@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 import warnings
 from typing import Any
 
@@ -221,3 +223,20 @@ def test_a_rule_tells_the_layout_that_pytorchs_rule_does_not(name):
         assert ruled == expected
         needed |= unruled != expected or plain != expected
     assert needed, "take it out of the table"
+
+
+# -- floats on which only elements depend --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.floats])
+def test_floats_that_only_elements_depend_on_are_arguments_of_the_operator(name):
+    packet, function = getattr(aten, name, None), getattr(torch.nn.functional, name, None)
+    floats = set(inspect.signature(function).parameters) if isinstance(function, types.FunctionType) else set()
+    for overload in packet.overloads() if packet is not None else ():
+        arguments = getattr(packet, overload)._schema.arguments
+        floats |= {each.name for each in arguments if str(each.type) in ("float", "Optional[float]")}
+    assert set(ROWS[name].floats.split()) <= floats
+
+
+def test_rows_with_values_at_which_something_else_may_be_done_have_floats():
+    assert all(row.floats for row in ROWS.values() if row.turns)

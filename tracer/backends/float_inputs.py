@@ -13,25 +13,29 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 
+from tracer.backends.repeated_blocks import AS_WRITTEN, NotInPieces
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
-from tracer.operators.facts import overload_with_tensor
+from tracer.operators.facts import overload_with_tensor, turns_of
 from tracer.operators.proxies import SYM_TYPES
 
 Compiled = Callable[..., Any]
+Passed = tuple[list[Any], Callable[[Compiled], Compiled]]  # the examples of new inputs, and a function around what is compiled
 _NUMBERS = (int, float, *SYM_TYPES)
 
 
 @dataclasses.dataclass(eq=False)
 class FloatInTensor:
     """The example value of a float input that is passed as a scalar tensor. What `item()` reads of it is the number that the
-    tracer knows, or one that is known of data alone."""
+    tracer knows, or one that is known of data alone. `may_be_fixed`: the compiler may take it for a constant."""
 
     number: torch.SymFloat
     known: bool = True
+    may_be_fixed: bool = False
 
 
 def floats_as_tensors(
@@ -91,6 +95,46 @@ def floats_as_data(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Cal
     return floats_as_tensors(graph, examples, known=False)
 
 
+def floats_apart(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
+    """As `floats_as_data`, but operations that need the value of a float, as their schemas say, are marked: the graph is cut
+    around them, and they run as written. Raises NotInPieces if there are none."""
+    return _marked(graph, floats_as_tensors(graph, examples, known=False), by_schema=True)
+
+
+def all_floats_apart(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
+    """As `floats_apart`, but all operations that take a float are marked: a derivative may need the value, too."""
+    return _marked(graph, floats_as_tensors(graph, examples, known=False), by_schema=False)
+
+
+def _marked(graph: fx.Graph, found: Passed, by_schema: bool) -> Passed:
+    """Marks what takes a float, and makes each operation read its floats itself, right before it."""
+    marked = False
+    for item in [node for node in graph.nodes if _is_read_float(node)]:
+        for user in list(item.users):
+            if not by_schema or _needs_value(user, item):
+                user.meta[AS_WRITTEN] = marked = True
+            with graph.inserting_before(user):
+                user.replace_input_with(item, graph.node_copy(item))
+        graph.erase_node(item)
+    if not marked:
+        raise NotInPieces("no operation takes a float that varies")
+    return found
+
+
+def _is_read_float(node: fx.Node) -> bool:
+    return node.target == "item" and isinstance(node.args[0].meta.get(EXAMPLE), FloatInTensor)
+
+
+def _needs_value(user: fx.Node, item: fx.Node) -> bool:
+    args, kwargs = fx.map_arg((user.args, user.kwargs), lambda node: 0.5 if node is item else node.meta.get(EXAMPLE))
+    return any(turns_of(user.target, args, kwargs, place) is not None for place in _places_of(user, item))
+
+
+def _places_of(user: fx.Node, item: fx.Node) -> list[Any]:
+    places: list[Any] = [*enumerate(user.args), *user.kwargs.items()]
+    return [place for place, arg in places if arg is item]
+
+
 def floats_as_constants(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
     """As `floats_as_tensors`, but each float becomes a constant of the graph, with a guard on its value."""
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
@@ -101,6 +145,30 @@ def floats_as_constants(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any]
             node.replace_all_uses_with(number.shape_env.evaluate_sym_node(number))
             graph.erase_node(node)
     return [examples[i] for i in kept], lambda compiled: lambda *args: compiled(*(args[i] for i in kept))
+
+
+def floats_fixed(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
+    """As `floats_as_tensors`, where the compiler may take the values of some for constants, which become guards."""
+    examples, around = floats_as_tensors(graph, examples)
+    for example in examples:
+        if isinstance(example, FloatInTensor):
+            example.may_be_fixed = True
+    return examples, around
+
+
+class FixedFloat(Exception):
+    """A compiler took the value of a float for a constant."""
+
+
+def refuse_fixed(conditions: list[Any], floats: set[Any]) -> None:
+    """Raises FixedFloat where a condition that a compiler relies on says what one of these symbols is."""
+    for condition in conditions:
+        if isinstance(condition, sympy.Eq) and not condition.free_symbols.isdisjoint(floats) and condition.rhs.is_number:
+            raise FixedFloat(f"the compiler takes {condition.lhs} for the constant {condition.rhs}")
+
+
+# As floats are given to a compiler, the next where one fails. The last takes a compile for each value.
+WAYS: tuple[Callable[..., Any], ...] = (floats_as_tensors, floats_as_data, floats_apart, all_floats_apart, floats_as_constants)
 
 
 def _is_float(node: fx.Node) -> bool:
@@ -126,8 +194,7 @@ def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph, known: bool) -> No
 def _take_as_tensor(user: fx.Node, item: fx.Node, tensor: fx.Node) -> None:
     """Calls the overload of an operator that takes a tensor for a float, if any: what its schema calls a float has a value."""
     args, kwargs = fx.map_arg((user.args, user.kwargs), lambda node: 0.5 if node is item else node.meta.get(EXAMPLE))
-    places: list[Any] = [*((i, arg) for i, arg in enumerate(user.args)), *user.kwargs.items()]
-    for place in [place for place, arg in places if arg is item]:
+    for place in _places_of(user, item):
         overload = overload_with_tensor(user.target, args, kwargs, place)
         if overload is not None:
             user.op, user.target = "call_function", overload

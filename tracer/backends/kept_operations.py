@@ -85,8 +85,8 @@ def _lies_in(node: fx.Node, storages: set[Any]) -> bool:
 
 
 def _value(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
-    """A tensor among the results of the operation, without its history; None if there is none. Where its memory is written to it is
-    a copy: of what is overwritten afterwards, compilers would return what is written."""
+    """A tensor among the results of the operation, without its history; None if there is none. Where its memory is written to it
+    is a copy: of what is overwritten afterwards, compilers would return what is written."""
     example = node.meta[EXAMPLE]
     with graph.inserting_after(node):
         if isinstance(example, (list, tuple)):
@@ -100,7 +100,9 @@ def _value(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     with graph.inserting_after(node):
         value = graph.call_method("detach", (node,))
     value.meta[EXAMPLE] = example.detach()
-    if example.layout == torch.strided and storage_of(example) in getattr(getattr(example, "fake_mode", None), "written_storages", ()):
+    if example.layout == torch.strided and storage_of(example) in getattr(
+        getattr(example, "fake_mode", None), "written_storages", ()
+    ):
         with graph.inserting_after(value):
             copy = graph.call_method("clone", (value,))
         with mode_of(example):

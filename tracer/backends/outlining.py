@@ -15,7 +15,7 @@ from torch import fx
 from torch._guards import TracingContext, tracing
 
 from tracer import logs
-from tracer.backends.repeated_blocks import Division, Piece, divide, divide_at_unrolled
+from tracer.backends.repeated_blocks import Division, NotInPieces, Piece, divide, divide_at_written
 from tracer.graph.graph_module import with_graph
 from tracer.graph.output_graph import EXAMPLE
 
@@ -24,19 +24,16 @@ Compiler = Callable[[fx.GraphModule, list[Any]], Compiled]
 _FEWEST_BLOCKS, _FEWEST_OPERATIONS = 3, 100  # that "auto" takes for worth it
 
 
-class NotInPieces(Exception):
-    """A compiler failed on a piece of a graph. The whole graph may be another matter."""
-
-
 class Unrolls(Exception):
-    """A compiler would unroll an operation of a graph, which cannot be cut around it."""
+    """An operation of a graph is not to be compiled (a compiler would unroll it), and the graph cannot be cut around it."""
 
 
 def outlined(compiler: Compiler, graph: fx.Graph, mode: str, unrolls: bool) -> Compiler:
     """A compiler that gives each distinct piece of the graph, whose nodes still have the fakes of the trace, to `compiler`;
     `compiler` itself where the graph is left whole. `mode`: `flat`, `outline` or `auto`. `unrolls`: the compiler would write
-    recurrent layers out, which therefore are pieces that run as written; raises Unrolls where the graph cannot be cut there."""
-    division = divide_at_unrolled(graph) if unrolls else None
+    recurrent layers out, which therefore are pieces that run as written, as operations that are marked are; raises Unrolls where
+    the graph cannot be cut there."""
+    division = divide_at_written(graph, unrolls)
     if isinstance(division, str):
         raise Unrolls(f"a recurrent layer would be unrolled, and the graph cannot be cut around it: {division}")
     pieces = division or _into_blocks(graph, mode)

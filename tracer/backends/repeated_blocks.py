@@ -24,8 +24,16 @@ from tracer.operators.facts import is_unrolled
 from tracer.operators.proxies import SYM_TYPES
 
 _PRICE_OF_VALUE = 1.0  # of a tensor that is handed from one piece to another, in operations
+_MOST_MORE = 8  # operations that run as written at either side of one that has to
 _ABOUT_AUTOGRAD = frozenset({"backward", "requires_grad_", "detach_", "retain_grad", "register_hook", "set_", "resize_"})
 _PLAIN = (int, bool, str, bytes, type(None), type(...), complex, torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+AS_WRITTEN = "as_written"  # in `meta` of an operation that compilers are not to be given
+
+
+class NotInPieces(Exception):
+    """A graph cannot be cut into pieces, or a compiler failed on one. The whole graph may be another matter."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,32 +83,50 @@ def divide(graph: fx.Graph) -> Division | str:
     return Division(tuple(_pieces(nodes, repeats, contents)), tuple(repeats))
 
 
-def divide_at_unrolled(graph: fx.Graph) -> Division | str | None:
-    """The pieces of a graph, those that compilers would unroll (recurrent layers) as written; None if there are none of these; a
-    reason if there are, and the graph cannot be cut there."""
+def divide_at_written(graph: fx.Graph, unrolls: bool) -> Division | str | None:
+    """The pieces of a graph, those as written that are marked, or that compilers would unroll (recurrent layers), if `unrolls`;
+    None if there are none of these; a reason if there are, and the graph cannot be cut there."""
     nodes = _operations(graph)
-    stretches = list(_unrolled(nodes))
+    stretches = list(_as_written(nodes, unrolls))
     if not stretches:
         return None
     whole = _why_whole(graph, nodes)
     if whole:
         return whole
     prices = _prices(nodes)
+    stretches = list(_widened(stretches, prices))
     if any(prices[place] == NEVER for stretch in stretches for place in stretch):
         return "what lies before and behind cannot be apart"
     repeats = [Repeat((start,), stop - start) for start, stop in stretches]
     return Division(tuple(_pieces(nodes, repeats, _Contents(nodes), as_written=True)), ())
 
 
-def _unrolled(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
-    """The first place of each such operation, and the one behind it and what takes its results apart."""
+def _as_written(nodes: list[fx.Node], unrolls: bool) -> Iterator[tuple[int, int]]:
+    """The first place of each such operation, with the numbers that it alone reads, and the place behind it and what takes its
+    results apart."""
     at = 0
     for i, node in enumerate(nodes):
-        if at <= i and is_unrolled(node.target):
+        if at <= i and (AS_WRITTEN in node.meta or unrolls and is_unrolled(node.target)):
+            first = i
+            while first > at and nodes[first - 1].target == "item" and list(nodes[first - 1].users) == [node]:
+                first -= 1
             at = i + 1
             while at < len(nodes) and nodes[at].target is operator.getitem and nodes[at].args[0] in nodes[i:at]:
                 at += 1
-            yield i, at
+            yield first, at
+
+
+def _widened(stretches: list[tuple[int, int]], prices: list[float]) -> Iterator[tuple[int, int]]:
+    """The stretches, each with a few operations more where the graph cannot be cut right at its ends; those that meet are one."""
+    found: list[tuple[int, int]] = []
+    for first, last in stretches:
+        start = next((at for at in range(first, max(first - _MOST_MORE, -1), -1) if prices[at] != NEVER), first)
+        stop = next((at for at in range(last, min(last + _MOST_MORE, len(prices))) if prices[at] != NEVER), last)
+        if found and start < found[-1][1]:
+            start, stop = found[-1][0], max(stop, found[-1][1])
+            found.pop()
+        found.append((start, stop))
+    return iter(found)
 
 
 def _operations(graph: fx.Graph) -> list[fx.Node]:

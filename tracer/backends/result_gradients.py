@@ -28,6 +28,11 @@ _ERRORS_OF_PROGRAM = (
     "derivative for aten::",  # "is not implemented"
 )
 _PAST_BACKWARD = ("backward through the graph a second time", _CHANGED)
+_SECOND_TIME = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+    "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
+    "you need to backward through the graph a second time or if you need to access saved tensors after calling backward."
+)
 
 
 def is_about_inplace_changes(error: Exception) -> bool:
@@ -43,11 +48,12 @@ def is_error_of_program(error: Exception) -> bool:
 def restore_autograd_state(graph: fx.Graph, checks_each_result: bool) -> Callable[[Compiled], Compiled]:
     """Prepares a graph for compilers. Returns a function that wraps the compiled graph and corrects its results.
     `checks_each_result`: tries for each result whether it can be differentiated, which is slow; otherwise only if the graph
-    contains a backward pass."""
+    contains a backward pass. It is asked for where a compiler failed to differentiate the graph without."""
     returned: Any = graph.output_node().args[0]
     results = list(returned) if isinstance(returned, (list, tuple)) else []  # a graph of the tracer returns several
+    failed = checks_each_result
     checks_each_result = checks_each_result or any(node.target is torch.autograd.grad for node in graph.nodes)
-    past_backward = _results_past_backward(graph, results) if checks_each_result else {}
+    past_backward = _results_past_backward(graph, results, failed) if checks_each_result else {}
     states = _states_to_restore(graph, results)
     replace_inference_mode(graph)
     if not past_backward and not states:
@@ -110,16 +116,23 @@ def _states_to_restore(graph: fx.Graph, results: list[Any]) -> dict[int, _Autogr
     return found
 
 
-def _results_past_backward(graph: fx.Graph, results: list[Any]) -> dict[int, str]:
-    """index of a result that requires gradients but cannot be differentiated any more -> autograd's error message."""
+def _results_past_backward(graph: fx.Graph, results: list[Any], failed: bool) -> dict[int, str]:
+    """index of a result that requires gradients but cannot be differentiated any more -> autograd's error message. Not all fakes
+    notice that an operator writes to them (`_fused_sgd_`); where a compiler `failed` over such a write, results whose history a
+    backward pass of the graph has freed are taken for those."""
+    freed = {node.args[0] for node in graph.nodes if failed and node.target is torch.autograd.grad and _frees(node)}
     inputs = [node.meta[EXAMPLE] for node in graph.nodes if node.op == "placeholder" and _requires_grad(node)]
     found: dict[int, str] = {}
     for index, node in enumerate(results):
         if inputs and _requires_grad(node) and node.op != "placeholder":
-            message = _backward_error(node.meta[EXAMPLE], inputs)
+            message = _SECOND_TIME if node in freed else _backward_error(node.meta[EXAMPLE], inputs)
             if message is not None:
                 found[index] = message
     return found
+
+
+def _frees(node: fx.Node) -> bool:
+    return not node.kwargs.get("retain_graph") and not node.kwargs.get("create_graph")
 
 
 def _backward_error(result: Any, inputs: list[Any]) -> str | None:

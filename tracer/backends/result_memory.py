@@ -122,7 +122,7 @@ class _Views:
     def memory_of(self, node: fx.Node) -> fx.Node:
         """As `same_as`, but where data were exchanged the node that gave the data."""
         node = self.same_as(node)
-        return self.memory_of(node.args[1]) if node.target in (data_for, exchanged) else node  # type: ignore[arg-type]
+        return self.memory_of(node.args[1]) if node.target in (data_for, exchanged) else node
 
 
 def _is_view_or_number(node: fx.Node, is_outside: Callable[[fx.Node], bool]) -> bool:

@@ -31,11 +31,12 @@ from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
 from tracer import config, logs
 from tracer.backends.float_decisions import FloatDecisions
-from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_data, floats_as_tensors
+from tracer.backends.float_inputs import WAYS, FixedFloat, FloatInTensor, floats_fixed, refuse_fixed
 from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
 from tracer.backends.nested_inputs import NestedInputs, has_nested
-from tracer.backends.outlining import NotInPieces, Unrolls, outlined
+from tracer.backends.outlining import Unrolls, outlined
 from tracer.backends.rebuilt_tensors import allocate, with_autograd_state, with_conj_and_neg_bits
+from tracer.backends.repeated_blocks import NotInPieces
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import is_about_shared_memory, take_out_views
 from tracer.backends.runtime_checks import return_checked_values
@@ -53,7 +54,7 @@ from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
 _REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
-_RUN_AS_WRITTEN = (is_about_views, is_about_shared_memory, is_error_of_program, lambda error: isinstance(error, _REFUSALS))
+_ABOUT = (is_about_views, is_about_shared_memory, is_about_inplace_changes, is_error_of_program)
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -77,28 +78,29 @@ def compile_with(
     `unrolls` as for `outlining.outlined`. Called again by a backend that passes its own arguments on, it converts nothing."""
     if _is_bridged(gm, example_inputs):
         return compiler(gm, example_inputs)
-    floats: Callable[..., Any] = floats_as_tensors
+    ways = list(WAYS)
+    floats = ways.pop(0)
     checks_each_result = views_are_copies = False
     while True:
         try:
             with torch.set_grad_enabled(torch.is_grad_enabled()):  # an attempt that fails may be within `no_grad` of the graph
-                return _compile_bridged(
-                    compiler, gm, example_inputs, floats, checks_each_result, views_are_copies, repeated, unrolls
-                )
+                options = checks_each_result, views_are_copies, repeated, unrolls
+                return _compile_bridged(compiler, gm, example_inputs, floats, *options)
         except Exception as error:
             if isinstance(error, NotInPieces) and repeated != "flat":
                 logs.emit("repeated", f"left whole: {error}")
                 repeated = "flat"
-            elif floats is floats_as_data:  # something was to be decided on a float, or the compiler has no code for it
-                floats = floats_as_constants
+            elif floats is not WAYS[0] and ways:  # a value of a float was needed, or the compiler has no code for it
+                floats = ways.pop(0)
             elif is_about_inplace_changes(error) and not checks_each_result:
                 checks_each_result = True
             elif is_about_views(error) and not views_are_copies and views_may_be_copies(gm.graph):
                 views_are_copies = True
-            elif any(is_known(error) for is_known in _RUN_AS_WRITTEN) or has_nested(gm.graph):
+            elif isinstance(error, _REFUSALS) or any(is_known(error) for is_known in _ABOUT) or has_nested(gm.graph):
                 return _run_as_written(gm, error)
-            elif floats is floats_as_tensors and any(isinstance(example, torch.SymFloat) for example in example_inputs):
-                floats = floats_as_data  # the compiler needs the value of one that is known, or has no code for it
+            elif floats is WAYS[0] and any(isinstance(example, torch.SymFloat) for example in example_inputs):
+                floats = ways.pop(0)  # the compiler needs the value of one that is known, or has no code for it
+                ways[-1] = floats_fixed if isinstance(error, FixedFloat) else ways[-1]
             else:
                 raise
 
@@ -451,9 +453,12 @@ class Bridge:
             question.cache_clear()
         if self.own_env is not None:
             ours = {theirs: own for own, theirs in self.torch_symbols.items()}
-            for guard in self.shape_env.guards[self._known_guards :]:
-                if guard.expr.free_symbols <= ours.keys():
-                    _record_decision(self.own_env, guard.expr.xreplace(ours))
+            floats = [each for each in self.own_inputs if isinstance(each, FloatInTensor) and not each.may_be_fixed]
+            made = [guard.expr for guard in self.shape_env.guards[self._known_guards :]]
+            refuse_fixed(made, {self.torch_symbols.get(each.number.node.expr) for each in floats})
+            for condition in made:
+                if condition.free_symbols <= ours.keys():
+                    _record_decision(self.own_env, condition.xreplace(ours))
             for condition in self._float_decisions.made:
                 _record_decision(self.own_env, condition)
 

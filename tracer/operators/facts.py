@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import operator
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -277,6 +278,31 @@ def overload_with_tensor(target: Any, args: tuple[Any, ...], kwargs: dict[str, A
     others = (getattr(called.overloadpacket, each) for each in called.overloadpacket.overloads())
     alike = (each for each in others if [(a.name, str(a.type)) for a in each._schema.arguments] == wanted)
     return next((each for each in alike if each is not called), None)
+
+
+def turns_of(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int | str) -> tuple[float, ...] | None:
+    """For an operation called with a float at `place` on which only elements of its results depend, the values at which it may do
+    something else all the same; None for others."""
+    while isinstance(target, functools.partial):  # a rule around it
+        target = target.args[-1]
+    if isinstance(target, types.FunctionType):
+        row = ROWS.get(target.__name__, NO_ROW) if target.__module__ == "torch.nn.functional" else NO_ROW
+        names = _parameters(target) if row.floats else ()
+    else:
+        owner = getattr(target, "__self__", None)
+        if isinstance(owner, torch.Tensor):
+            args, place = (owner, *args), place + 1 if isinstance(place, int) else place
+        called = _called_overload(target, args, kwargs)
+        if called is None or called.namespace != "aten":
+            return None
+        row, names = ROWS.get(called._opname, NO_ROW), tuple([each.name for each in called._schema.arguments])
+    name = place if isinstance(place, str) else names[place] if place < len(names) else ""
+    return row.turns if name in row.floats.split() else None
+
+
+@functools.cache
+def _parameters(function: types.FunctionType) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
 
 
 def _called_overload(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch._ops.OpOverload | None:

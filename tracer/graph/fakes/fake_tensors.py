@@ -28,7 +28,7 @@ from tracer.graph.fakes.wrapper_fakes import with_history, wrapper_fake, wrapper
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.graph.symbols.sym_node import SymNode
 from tracer.graph_breaks import unsupported
-from tracer.operators.facts import overload_with_tensor
+from tracer.operators.facts import overload_with_tensor, turns_of
 from tracer.operators.layout import INNERMOST, dims_inside
 from tracer.operators.operation_memo import OperationCache
 from tracer.operators.proxies import SYM_TYPES
@@ -197,6 +197,7 @@ class FakeWorld:
 
     def run(self, function: Callable[..., Any], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """`function(*args, **kwargs)` on fakes."""
+        args, kwargs = _without_some_floats(function, args, kwargs or {})
         of_wrappers = self.concerns_wrappers(function, args, kwargs)
         if self._rules and not of_wrappers:
             function = self._rules.get(function, function)
@@ -209,7 +210,6 @@ class FakeWorld:
         if self._concerns_nested(function, args, kwargs):
             nested = running_nested(self.fake_mode, self.env)
         note = None if self.fake_mode.asks_layout else self.fake_mode.note_layout_guessed
-        args, kwargs = _without_some_floats(function, args, kwargs or {})
         heard = _refusing_warnings() if self.warns_are_heard else contextlib.nullcontext()
         try:
             with nested, _excluding(passed), self.fake_mode, kernels, self.torch_env.answering_by_default(note), heard:
@@ -410,8 +410,9 @@ def _nowhere() -> None:
 
 
 def _without_some_floats(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-    """The arguments of an operation, each symbolic float that a tensor could stand for replaced by its value in the traced call.
-    What is known of the results does not depend on it; the call from Python would ask for the value, and make a guard on it."""
+    """The arguments of an operation, each symbolic float that a tensor could stand for, or that only elements of the results
+    depend on, replaced by its value in the traced call. What is known of the results does not depend on it; the call from Python
+    would ask for the value, and make a guard on it."""
     places: list[Any] = [*((i, arg) for i, arg in enumerate(args)), *kwargs.items()]
     floats = {place: arg.node.hint for place, arg in places if isinstance(arg, torch.SymFloat) and arg.node.hint is not None}
     if not floats:
@@ -420,7 +421,9 @@ def _without_some_floats(function: Any, args: Sequence[Any], kwargs: dict[str, A
         known_args = tuple([floats.get(i, arg) for i, arg in enumerate(args)])
         known_kwargs = {name: floats.get(name, arg) for name, arg in kwargs.items()}
         if overload_with_tensor(function, known_args, known_kwargs, place) is None:
-            continue
+            turns = turns_of(function, known_args, known_kwargs, place)
+            if turns is None or any(args[place] == turn if isinstance(place, int) else kwargs[place] == turn for turn in turns):
+                continue
         if isinstance(place, int):
             args = [value if i == place else arg for i, arg in enumerate(args)]
         else:
