@@ -69,6 +69,10 @@ def _get_logger(tx: Tracer, name: Value = NONE) -> Value:
 
 transparent(*[getattr(warnings, name) for name in ("simplefilter", "filterwarnings", "resetwarnings", "_add_filter")])
 transparent(*[vars(warnings.catch_warnings)[name] for name in ("__init__", "__enter__", "__exit__")])
+if hasattr(warnings, "_lock"):  # from Python 3.14 on
+    _parts: Any = warnings
+    transparent(*[vars(type(_parts._lock))[name] for name in ("__enter__", "__exit__")])
+    transparent(_parts._get_filters, _parts._get_context, type(_parts._get_context())._filters.fget)
 
 
 @models(warnings.catch_warnings)
@@ -82,12 +86,22 @@ def _catch_warnings(tx: Tracer, **options: Value) -> Value:
     return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)
 
 
-@models(warnings._filters_mutated)  # type: ignore[attr-defined]  # private in the library
-def _filters_mutated(tx: Tracer) -> Value:
-    if any(action == "error" for action, *_ in _filters(tx) if (action, *_) not in warnings.filters):
-        unsupported("side-effect-call", name="a filter of warnings", value="that makes errors of them")
-    tx.effects.defer(DeferredCall(warnings._filters_mutated, (), ()))  # type: ignore[attr-defined]  # private in the library
-    return NONE
+def _deferred(function: Any, refuses_errors: bool) -> Callable[[Tracer], Value]:
+    """Called by the output code where it repeats what was done to the filters. The lock of Python 3.14 is held for that long,
+    and at a graph break."""
+
+    def model(tx: Tracer) -> Value:
+        if refuses_errors and any(action == "error" for action, *_ in _filters(tx) if (action, *_) not in warnings.filters):
+            unsupported("side-effect-call", name="a filter of warnings", value="that makes errors of them")
+        tx.effects.defer(DeferredCall(function, (), ()))
+        return NONE
+
+    return model
+
+
+for _name in ("_filters_mutated", "_filters_mutated_lock_held", "_acquire_lock", "_release_lock"):
+    if hasattr(warnings, _name):  # the first until Python 3.13 of C, then of Python; the others from 3.14 on
+        models(getattr(warnings, _name))(_deferred(getattr(warnings, _name), "mutated" in _name))
 
 
 def _filters(tx: Tracer) -> list[tuple[Any, ...]]:
