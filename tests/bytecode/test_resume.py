@@ -387,7 +387,9 @@ def test_the_rest_of_a_function_is_copied_faithfully(module):
                 continue
             body = again.instructions[-len(kept) :]
             for mine, theirs in zip(body, kept):
-                assert (mine.opname, mine.argval, mine.positions) == (theirs.opname, theirs.argval, theirs.positions)
+                assert (mine.opname, mine.argval) == (theirs.opname, theirs.argval)
+                # Columns from 128 on are left out where the library would write wrong ones.
+                assert mine.positions in (theirs.positions, theirs.positions._replace(col_offset=None, end_col_offset=None))
                 assert (mine.handler is None) == (theirs.handler is None)
                 if mine.handler is not None:
                     assert (mine.handler.depth, mine.handler.lasti) == (theirs.handler.depth, theirs.handler.lasti)

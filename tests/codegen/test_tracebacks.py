@@ -256,3 +256,18 @@ def test_the_graph_may_break_at_every_place_of_a_try_and_a_with_block(place, swa
     if place == 6 and fail and swallow:
         reached = True
     assert bool(checked.breaks) == reached
+
+
+def test_a_function_with_a_docstring_stands_in_a_traceback_behind_a_break():
+    def documented(values):
+        """Python 3.14 marks code whose first constant this is."""
+        return values[5]
+
+    def f(x):
+        try:
+            documented([1])
+        except IndexError as error:
+            tracer.graph_break()
+            return x + 1, [(each.name, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
+
+    breaks(f, X)

@@ -157,7 +157,9 @@ def test_membership_of_values():
     def asks(x):
         return x + 1, 3 in Access, "other" in Lenient, 1 in Listed
 
-    assert breaks(asks, X).break_ids == ["unsupported-operator"] * 3
+    found = breaks(asks, X).break_ids
+    made = 3 in Access._value2member_map_  # by asking for it in CPython: from Python 3.14 on the union is made, and known then
+    assert found == ["unsupported-operator"] * (3 - made)
 
 
 def test_methods_and_properties():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import _C
 from tracer.bytecode import original_position, program
+from tracer.bytecode.dialect import DIALECT
 from tracer.variables.exceptions.exceptions import TracebackVariable
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _stand_in(code: types.CodeType, offset: int) -> types.CodeType:
     made = code.replace(
         co_code=bytes(body), co_consts=(), co_names=(_NO_NAME,), co_exceptiontable=b"", co_stacksize=1,
         co_argcount=0, co_posonlyargcount=0, co_kwonlyargcount=0, co_cellvars=(), co_freevars=(),
-        co_flags=code.co_flags & ~_OTHER_KINDS,
+        co_flags=code.co_flags & ~(_OTHER_KINDS | DIALECT.docstring_flag),  # without constants, there is no docstring
     )  # fmt: skip
     _C.never_trace(made)
     return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -17,9 +17,10 @@ from tracer.interpreter.opcodes.names import read_global
 from tracer.protocol.lookups import has_from_python, lookup, rely_on_bases
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.classes import given_annotations
 from tracer.variables.classes.class_making import bare_class, run_metaclass
 from tracer.variables.classes.classes import ClassVariable, SuperVariable
-from tracer.variables.classes.made_classes import ANNOTATE_FUNCTIONS, MadeClassVariable, stand_in_for
+from tracer.variables.classes.made_classes import MadeClassVariable, stand_in_for
 from tracer.variables.classes.type_forms import TypeFormVariable, mro_entries
 from tracer.variables.classes.type_parameters import NamespaceCell
 from tracer.variables.containers.dicts import DictVariable
@@ -161,14 +162,20 @@ def _made_by_library(
     for base in bases:
         if has_from_python(base.identity(), "__init_subclass__"):
             refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {base.describe()} for a base")
-    if any(name in namespace for name in ANNOTATE_FUNCTIONS):
-        refuse(
-            f"A class statement with the metaclass {metaclass.value.__qualname__}, which calls the function of its annotations,"
-        )
     for value in namespace.values():
         if has_from_python(value.python_type(), "__set_name__"):
             refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {value.describe()} in it")
-    made = _with_prototype(tx, metaclass, name, bases, namespace, run_metaclass)
+    annotate = given_annotations.annotate_name(namespace)
+    given: dict[str, Any] = {}
+    if annotate is not None:  # the library calls it, for the prototype and for the class of the output code
+        if metaclass.value is typing._TypedDictMeta and given_annotations.reads_cells(namespace[annotate]):  # type: ignore[attr-defined]  # private in typing
+            refuse("A TypedDict with annotations that name local variables")
+        try:
+            found = given_annotations.traced(tx, namespace[annotate])
+        except ObservedException:
+            refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and annotations that raise")
+        given[annotate] = given_annotations.giving(stand_in_for(tx, "__annotations__", found))
+    made = _with_prototype(tx, metaclass, name, bases, namespace, run_metaclass, given)
     made.adopt(tx, {})
     return made
 
@@ -180,26 +187,27 @@ def _with_prototype(
     bases: Values,
     namespace: dict[str, VariableTracker],
     make: Callable[..., type] = bare_class,
+    given: dict[str, Any] | None = None,
 ) -> MadeClassVariable:
     """The tracked class, with a prototype that `make` has made of the stand-ins for the namespace. Its `__class__` cell is
-    filled; hooks such as `__set_name__` are left to the caller."""
-    cell, namespace_cell = namespace.pop("__classcell__", None), namespace.pop("__classdictcell__", None)
+    filled; hooks such as `__set_name__` are left to the caller. `given`: stand-ins for some of the namespace."""
+    cell, namespace_cell = namespace.pop("__classcell__", None), namespace.get("__classdictcell__")
     if cell is not None and make is not bare_class and metaclass.value is not type(torch.autograd.Function):
         refuse("A class statement whose metaclass does not pass __classcell__ on")
     if "__module__" not in namespace and "__name__" in tx.globals:
         namespace["__module__"] = read_global(tx, "__name__")
     if "__qualname__" not in namespace:
         namespace["__qualname__"] = ConstantVariable(name)
-    stand_ins = {key: stand_in_for(tx, key, value) for key, value in namespace.items()}
+    own = {key: value for key, value in namespace.items() if value is not namespace_cell}
+    stand_ins = {key: stand_in_for(tx, key, value) for key, value in own.items()} | (given or {})
     try:
         cls = make(metaclass.value, name, tuple(base.identity() for base in bases), stand_ins)
     except Exception as error:
         refuse(f"A class statement that fails ({error})")
-    if isinstance(namespace_cell, NamespaceCell):
-        namespace["__classdictcell__"] = namespace_cell  # type.__new__ fills it, and takes the name away
     tx.trace.findings.made[id(cls)] = cls
     made = tx.trace.builder.remember(cls, MadeClassVariable(cls, metaclass, bases, namespace, make))
-    if isinstance(namespace_cell, NamespaceCell):
+    # type.__new__ fills the cell, and takes the name away.
+    if isinstance(namespace_cell, NamespaceCell) and make is bare_class:  # the library may leave the cell as the body left it
         namespace_cell.made = made
     if isinstance(cell, CellVariable):
         cell.write(tx, made)

@@ -28,6 +28,7 @@ from tracer.variables.iteration import (
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values import symbolic
 from tracer.variables.values.constant import FALSE, NONE, ONE, ZERO, ConstantVariable, boolean, fold
+from tracer.variables.values.special_results import tuple_items
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def _list(tx: Tracer, iterable: Value | None = None, /) -> Value:
 def _tuple(tx: Tracer, iterable: Value | None = None, /) -> Value:
     if iterable is not None and type(iterable) is TupleVariable:
         return iterable
-    return TupleVariable([] if iterable is None else iterable.collect(tx))
+    return TupleVariable([] if iterable is None else tuple_items(tx, iterable))
 
 
 @models(set)

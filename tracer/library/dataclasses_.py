@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import has_from_python, lookup
 from tracer.protocol.models import models
-from tracer.protocol.variable import VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.classes.class_parts import part_of
-from tracer.variables.classes.made_classes import ANNOTATE_FUNCTIONS, MadeClassVariable, Placeholder
+from tracer.variables.classes.given_annotations import applied, mentions
+from tracer.variables.classes.made_classes import MadeClassVariable, Placeholder
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import ConstantVariable
@@ -61,12 +62,14 @@ class SlottedDataclassVariable(MadeClassVariable):
         return (self.of, *super().children())
 
     def _load_made(self, cg: ValueCodegen) -> None:
-        cg.call_object(apply, lambda: cg.load(self.of), lambda: cg.load_object(self.options))
+        loads = [lambda: cg.load(self.of), lambda: cg.load_object(self.options)]
+        cg.call_object(apply, *loads, *self.of.load_annotated(cg))
 
 
-def apply(cls: type, options: Options) -> type:
+def apply(cls: type, options: Options, annotations: dict[str, Any] | None = None) -> type:
     """Runs the decorator, on the prototype while tracing and on the class in output code."""
-    return dataclasses.dataclass(**dict(options))(cls)
+    made: type = applied(dataclasses.dataclass(**dict(options)), cls, annotations)
+    return made
 
 
 def _stay_abstract(cls: Any, names: frozenset[str]) -> None:
@@ -82,8 +85,9 @@ def _decorate(tx: Tracer, cls: Value, options: Options) -> Value:
     prototype: Any = cls.value
     try:
         if dict(options).get("slots"):
-            slotted = apply(prototype, options)
+            slotted = apply(prototype, options, cls.annotation_forms(tx))
             made: MadeClassVariable = SlottedDataclassVariable(slotted, cls, options)
+            made.annotations = cls.annotations  # both classes have one dict
             tx.trace.findings.made[id(slotted)] = slotted
             tx.trace.builder.remember(slotted, made)
             for name, value in vars(slotted).items():
@@ -133,12 +137,20 @@ def _refuse_code_of_the_program(tx: Tracer, cls: MadeClassVariable, options: dic
             _refuse(f"dataclass with {value.describe()} in it")
         for default in defaults:
             _refuse_default(name, default)
-    if any(name in cls.namespace for name in ANNOTATE_FUNCTIONS):
-        _refuse("dataclass with annotations that a function of the class gives")
-    annotations = cls.namespace.get("__annotations__")
-    if isinstance(annotations, DictVariable):
-        if any(isinstance(form, Placeholder) for form in prototype.__dict__["__annotations__"].values()):
-            _refuse("dataclass with an annotation that is not known while tracing")
+    _find_annotations(tx, cls)
+
+
+def _find_annotations(tx: Tracer, cls: MadeClassVariable) -> None:
+    """Has them where the library looks for them, of the prototype and of the class that the output code makes."""
+    try:
+        given = cls.given_annotations(tx, keeps=False)
+    except ObservedException:  # the library takes what it can of these
+        _refuse("dataclass with annotations that raise")
+    if isinstance(given, DictVariable):
+        cls.annotated = {key.constant(): value for key, value in given.pairs(tx)}
+    forms = cls.annotation_forms(tx) or cls.value.__dict__.get("__annotations__", {})
+    if any(isinstance(form, Placeholder) or mentions(form, cls.value) for form in forms.values()):
+        _refuse("dataclass with an annotation that is not known while tracing")
 
 
 def _refuse_default(name: str, value: Value) -> None:

@@ -42,7 +42,11 @@ _ASKED = ("__signature__", "__wrapped__", "_partialmethod")
 
 def _is_plain(function: UserFunctionVariable) -> bool:
     """Whether a few guards can cover everything that the signature of a function depends on."""
-    value, notes = function.value, function.value.__annotations__
+    value = function.value
+    try:
+        notes = value.__annotations__
+    except Exception:  # Python 3.14 runs code for them, which may name what is not there
+        return False
     if function.source is None or value.__kwdefaults__ is not None or any(name in vars(value) for name in _ASKED):
         return False
     return is_guardable_constant(value.__defaults__) and all(type(note) in (str, type) for note in notes.values())

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
-_FILTERS_MUTATED: Any = vars(warnings)["_filters_mutated"]
 
 
 def user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[Any, Any]) -> Any:
@@ -45,6 +44,10 @@ def user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[Any
 transparent(*[getattr(warnings, name) for name in ("simplefilter", "filterwarnings", "resetwarnings", "_add_filter")])
 transparent(*[vars(warnings.catch_warnings)[name] for name in ("__init__", "__enter__", "__exit__")])
 transparent(vars(warnings.WarningMessage)["__init__"])
+if hasattr(warnings, "_lock"):  # from Python 3.14 on
+    _parts: Any = warnings
+    transparent(*[vars(type(_parts._lock))[name] for name in ("__enter__", "__exit__")])
+    transparent(_parts._get_filters, _parts._get_context, type(_parts._get_context())._filters.fget)
 
 
 @models(warnings.catch_warnings)
@@ -59,11 +62,22 @@ def _catch_warnings(tx: Tracer, **options: Value) -> Value:
     return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)
 
 
-@models(_FILTERS_MUTATED)
-def _filters_mutated(tx: Tracer) -> Value:
-    tx.output.world.warns_are_heard |= any(each[0] == "error" for each in _filters(tx) if each not in warnings.filters)
-    tx.effects.defer(DeferredCall(_FILTERS_MUTATED, (), ()))
-    return NONE
+def _deferred(function: Any, changes_filters: bool) -> Callable[[Tracer], Value]:
+    """Called by the output code where it repeats what was done to the filters. The lock of Python 3.14 is held for that long,
+    and at a graph break."""
+
+    def model(tx: Tracer) -> Value:
+        if changes_filters:
+            tx.output.world.warns_are_heard |= any(each[0] == "error" for each in _filters(tx) if each not in warnings.filters)
+        tx.effects.defer(DeferredCall(function, (), ()))
+        return NONE
+
+    return model
+
+
+for _name in ("_filters_mutated", "_filters_mutated_lock_held", "_acquire_lock", "_release_lock"):
+    if hasattr(warnings, _name):  # the first until Python 3.13 of C, then of Python; the others from 3.14 on
+        models(getattr(warnings, _name))(_deferred(getattr(warnings, _name), "mutated" in _name))
 
 
 def _filters(tx: Tracer) -> list[tuple[Any, ...]]:

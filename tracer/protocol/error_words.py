@@ -45,12 +45,8 @@ NAMES_USE_OF_HASHES = _UNHASHABLE_IN[dict] != _UNHASHABLE  # from Python 3.14 on
 
 def unhashable_in(container: type, cls: type, said: str) -> str:
     """Of a key of class `cls` whose hash raises TypeError with the text `said`, in a dict or a set."""
-    return (
-        _UNHASHABLE_IN[set if container is set else dict]
-        .replace(_UNHASHABLE, "{}")
-        .replace("'list'", repr(full_name(cls)))
-        .format(said)
-    )
+    words = _UNHASHABLE_IN[set if container is set else dict]
+    return words.replace(_UNHASHABLE, "{}").replace("'list'", repr(full_name(cls))).format(said)
 
 
 _NO_NOTE = words_of(Exception().add_note, 1j)

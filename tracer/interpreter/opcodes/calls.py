@@ -14,6 +14,7 @@ from tracer.protocol.lookups import defines
 from tracer.protocol.variable import NullVariable, VariableTracker
 from tracer.variables.containers.call_form import ArgumentsVariable, Keywords
 from tracer.variables.containers.dicts import DictVariable, pairs_of
+from tracer.variables.values.special_results import tuple_items
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -73,14 +74,14 @@ def _call_spread(tx: Frame, keywords: VariableTracker | None) -> None:
         if not key.is_constant() or type(key.constant()) is not str:
             unsupported("call-arguments", error="keywords must be strings")
         kwargs[key.constant()] = value
-    tx.push(call_directly(tx, callee, arguments.collect(tx), kwargs))
+    tx.push(call_directly(tx, callee, tuple_items(tx, arguments), kwargs))
 
 
 def _passed_on(tx: Frame, arguments: VariableTracker, keywords: Keywords) -> tuple[list[VariableTracker], Passed]:
     """The positional arguments that are the program's own, and those that the call passes on."""
     if isinstance(arguments, ArgumentsVariable) and not arguments.is_read():
         return list(arguments.first), Passed(ArgumentsVariable(arguments.call_form, arguments.start), keywords)
-    return arguments.collect(tx), Passed(None, keywords)
+    return tuple_items(tx, arguments), Passed(None, keywords)
 
 
 @handles("LOAD_ASSERTION_ERROR")

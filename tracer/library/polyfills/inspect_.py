@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.library.polyfills.replacing import replaces
+from tracer.protocol.error_words import words_of
 
 
 @replaces(inspect.unwrap)
@@ -23,6 +24,9 @@ def unwrap(func: Any, *, stop: Callable[[Any], bool] | None = None) -> Any:
     return func
 
 
+_NO_ANNOTATIONS = words_of(inspect.get_annotations, 0)
+
+
 def annotations_as_written(obj: Any) -> dict[str, Any]:
     """inspect.get_annotations without `eval_str`."""
     found = None
@@ -35,7 +39,7 @@ def annotations_as_written(obj: Any) -> dict[str, Any]:
     elif isinstance(obj, types.ModuleType) or callable(obj):
         found = getattr(obj, "__annotations__", None)
     else:
-        raise TypeError(f"{obj!r} is not a module, class, or callable.")
+        raise TypeError(_NO_ANNOTATIONS.replace("0", repr(obj)))
     if found is not None and not isinstance(found, dict):
         raise ValueError(f"{obj!r}.__annotations__ is neither a dict nor None")
     return {} if found is None else dict(found)

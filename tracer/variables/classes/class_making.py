@@ -11,6 +11,7 @@ from typing import Any
 
 from tracer import _C
 from tracer.sources.reading import is_heap_type, type_dict, type_mro
+from tracer.variables.classes.given_annotations import applied
 
 # type.__new__ gives a class the __module__ of its caller, so it is called with globals that have no __name__.
 _new: Any = types.FunctionType((lambda *args: type.__new__(*args)).__code__, {"type": type})
@@ -68,10 +69,13 @@ def become_abstract(cls: type, names: frozenset[str] | None) -> None:
         made.__abstractmethods__ = names
 
 
-def apply_steps(cls: type, steps: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]) -> type:
-    """Applies the steps that the standard library takes on a class, such as a decorator's, and returns the class."""
+def apply_steps(
+    cls: type, steps: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...], annotations: dict[str, Any] | None = None
+) -> type:
+    """Applies the steps that the standard library takes on a class, such as a decorator's, and returns the class. `annotations`:
+    what the function of the class gave for them."""
     for step, args in steps:
-        step(cls, *args)
+        applied(lambda cls, step=step, args=args: step(cls, *args), cls, annotations)
     return cls
 
 

@@ -14,6 +14,7 @@ from tracer.protocol.lookups import C_METHOD_TYPES, MISSING, SLOT_TYPES, defines
 from tracer.protocol.models import model_of
 from tracer.protocol.variable import NO_CONTAINER, ObservedException, RealObjectVariable, VariableTracker, is_exception
 from tracer.sources.reading import is_a
+from tracer.variables.classes import given_annotations
 from tracer.variables.classes.class_namespace import ClassNamespaceVariable
 from tracer.variables.classes.enums import EnumMemberVariable, has_value, member_of_name
 from tracer.variables.functions.callables import (
@@ -147,11 +148,17 @@ class ClassVariable(RealObjectVariable):
             if lookup(self.value, name)[0] is self.value:
                 return tx.class_attr(self.value, name, self)
             tx.raise_error(AttributeError, name)
+        elif name == "__annotations__" and (given := self.given_annotations(tx)) is not None:
+            return given
         elif (
             name in ("__annotations__", "__type_params__") and lookup(self.value, name)[0] is self.value
         ):  # else reading may create it
             return tx.class_attr(self.value, name, self)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def given_annotations(self, tx: Tracer) -> VariableTracker | None:
+        """The annotations, if a function of the class gives them; None if they are in its namespace, or nowhere."""
+        return given_annotations.of_existing(tx, self)
 
     def _metaclass_attr(self, tx: Tracer, name: str) -> VariableTracker:
         owner, static = lookup(type(self.value), name)

@@ -20,8 +20,9 @@ from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.base import Source
 from tracer.sources.reading import is_heap_type
+from tracer.variables.classes import given_annotations
 from tracer.variables.classes.class_making import apply_steps, bare_class
-from tracer.variables.classes.class_parts import part_of
+from tracer.variables.classes.class_parts import part_of, tracked_form
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.type_forms import TypeFormVariable
 from tracer.variables.containers.dicts import DictVariable
@@ -29,7 +30,7 @@ from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import FunctionVariable, NestedFunctionVariable, UserFunctionVariable
 from tracer.variables.objects.objects import UserObjectVariable
-from tracer.variables.values.constant import NONE
+from tracer.variables.values.constant import NONE, ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
@@ -195,10 +196,13 @@ class MadeClassVariable(ClassVariable):
         # What the standard library did to the finished class, such as a decorator: (function, its arguments after the class).
         self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
         self.stored: dict[str, VariableTracker | None] = {}  # attributes set after it was made; None if deleted
+        self.annotations: VariableTracker | None = None  # what a function gave for them, once it was asked
+        self.annotated: dict[str, VariableTracker] = {}  # the same as the first of the steps found it
 
     def children(self) -> Iterable[VariableTracker]:
         stored = [value for value in self.stored.values() if value is not None]
-        return (self.metaclass, *self.bases, *self.namespace.values(), *stored)
+        asked = () if self.annotations is None else (self.annotations,)
+        return (self.metaclass, *self.bases, *self.namespace.values(), *stored, *asked, *self.annotated.values())
 
     def is_known_to_its_bases(self) -> bool:
         """Whether a base is a class of the program, which could see this class in its `__subclasses__()`."""
@@ -222,12 +226,36 @@ class MadeClassVariable(ClassVariable):
         type.__delattr__(self.value, name)
         self.stored[name] = None
 
+    def given_annotations(self, tx: Tracer, keeps: bool = True) -> VariableTracker | None:
+        """`keeps`: puts them into the prototype, as CPython does where the program asks for them."""
+        name = given_annotations.annotate_name(self.namespace)
+        if name is None or name in self.stored or "__annotate__" in self.stored or "__annotations__" in self.stored:
+            return None
+        if self.annotations is None:
+            function = self.namespace[name]
+            if self.make is bare_class:
+                self.annotations = found = given_annotations.traced(tx, function)
+                if keeps:
+                    given_annotations.keep(self.value, _stand_in(tx, found))
+            elif given_annotations.reads_cells(function):  # it is called for the class of the output code, later
+                unsupported("unsupported-attribute", value=self.describe(), name="__annotations__")
+            else:
+                forms = self.value.__annotations__
+                self.annotations = DictVariable(
+                    {key: (ConstantVariable(key), tracked_form(tx, form)) for key, form in forms.items()}
+                )
+        return self.annotations
+
     def apply_step(self, tx: Tracer, step: Callable[..., Any], *args: Any) -> None:
         """Applies a step of the standard library to the prototype now, and to the class when the output code makes it."""
         before = dict(self.value.__dict__)
-        step(self.value, *args)
+        given_annotations.applied(lambda cls: step(cls, *args), self.value, self.annotation_forms(tx))
         self.steps.append((step, args))
         self.adopt(tx, before)
+
+    def annotation_forms(self, tx: Tracer) -> dict[str, Any] | None:
+        """Stand-ins for the annotations that the steps find."""
+        return {name: _stand_in(tx, value) for name, value in self.annotated.items()} if self.annotated else None
 
     def adopt(self, tx: Tracer, before: dict[str, Any]) -> None:
         """Registers tracked forms for the attributes that the standard library has added to the prototype. `before` is the
@@ -241,7 +269,12 @@ class MadeClassVariable(ClassVariable):
             self._load_made(cg)
             return
         steps = tuple(self.steps)
-        cg.call_object(apply_steps, lambda: self._load_made(cg), lambda: cg.load_object(steps))
+        loads = [lambda: self._load_made(cg), lambda: cg.load_object(steps)]
+        cg.call_object(apply_steps, *loads, *self.load_annotated(cg))
+
+    def load_annotated(self, cg: ValueCodegen) -> list[Callable[[], None]]:
+        """What loads the annotations that the steps find, if a function gave them."""
+        return [lambda: _load_dict(cg, self.annotated)] if self.annotated else []
 
     def _load_made(self, cg: ValueCodegen) -> None:
         """Emits the call that makes the class, without the steps that the standard library takes afterwards."""
@@ -250,14 +283,8 @@ class MadeClassVariable(ClassVariable):
             lambda: cg.load(self.metaclass),
             lambda: cg.load_const(self.value.__name__),
             lambda: cg.build_sequence("BUILD_TUPLE", self.bases),
-            lambda: self._load_namespace(cg),
+            lambda: _load_dict(cg, self.namespace),
         )
-
-    def _load_namespace(self, cg: ValueCodegen) -> None:
-        for name, value in self.namespace.items():
-            cg.load_const(name)
-            cg.load(value)
-        cg.asm.emit("BUILD_MAP", len(self.namespace))
 
     def fill(self, cg: ValueCodegen) -> None:
         """Emits the stores and deletions that the program made on the finished class."""
@@ -269,6 +296,16 @@ class MadeClassVariable(ClassVariable):
                 continue
             cg.call_object(type.__delattr__ if value is None else type.__setattr__, *loads)
             cg.asm.pop()
+        if isinstance(self.annotations, DictVariable) and "__annotations__" not in self.stored:
+            cg.call_object(given_annotations.keep, lambda: cg.load(self), functools.partial(cg.load, self.annotations))
+            cg.asm.pop()
+
+
+def _load_dict(cg: ValueCodegen, items: dict[str, VariableTracker]) -> None:
+    for name, value in items.items():
+        cg.load_const(name)
+        cg.load(value)
+    cg.asm.emit("BUILD_MAP", len(items))
 
 
 # Attributes that break the graph when the program stores them on a finished class: CPython keeps them outside of the class's
@@ -277,8 +314,6 @@ _FIXED = (
     "__slots__", "__class__", "__bases__", "__mro__", "__dict__", "__name__", "__new__", "__init_subclass__", "__set_name__",
     "__del__", "__class_getitem__", "__classcell__", "__weakref__", "__prepare__", "__instancecheck__", "__subclasscheck__",
 )  # fmt: skip
-#: Where the namespace of a class statement has the function that gives its annotations (Python 3.14).
-ANNOTATE_FUNCTIONS = ("__annotate_func__", "__annotate__")
 _SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")  # `type` has setters for these; the replayed store calls them
 
 

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 _TYPING_BASE: type = typing._Final
 FORM_TYPES: tuple[type, ...] = (types.GenericAlias, types.UnionType)
 _PARAMETERS = ("TypeVar", "TypeVarTuple", "ParamSpec", "ParamSpecArgs", "ParamSpecKwargs", "TypeAliasType")
-FORM_BASES: tuple[type, ...] = (_TYPING_BASE, *(vars(typing)[name] for name in _PARAMETERS if hasattr(typing, name)))
+FORM_BASES: tuple[type, ...] = (
+    _TYPING_BASE,
+    typing.ForwardRef,
+    *(vars(typing)[name] for name in _PARAMETERS if hasattr(typing, name)),
+)
 # What these run when they are first asked for: the code of a type parameter's bound or default, or of an alias.
 _LAZY = ("__value__", "__bound__", "__constraints__", "__default__") if hasattr(typing, "TypeAliasType") else ()
 _ALIAS = type(typing.List[int])  # noqa: UP006  (typing's own kind of alias)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.class_namespace import ClassNamespaceVariable
 from tracer.variables.classes.type_forms import TypeFormVariable, made_form
 from tracer.variables.functions.python_functions import CellVariable
 
@@ -81,7 +82,7 @@ class NamespaceCell(CellVariable):
 
     def read(self, tx: Tracer) -> VariableTracker | None:
         if self.made is not None:
-            unsupported("unsupported-opcode", opcode="Reading the namespace of a class that the trace made")
+            return ClassNamespaceVariable(self.made)
         return super().read(tx)
 
     def children(self) -> Iterable[VariableTracker]:

@@ -55,8 +55,8 @@ class ExceptionGroupVariable(ExceptionVariable):
         return f"{form(tx, self.field(tx, 'message'))} ({count} sub-exception{'s' if count != 1 else ''})"
 
     def _own_repr(self, tx: Tracer) -> str:
-        """It shows the exceptions, in a list where `args` have one in the second of two places, and else in a tuple. Of those that
-        were passed as something else it keeps the text."""
+        """It shows the exceptions, in a list where `args` have one in the second of two places, and else in a tuple. Of those
+        that were passed as something else it keeps the text."""
         args = self.field(tx, "args").unpack(tx)
         passed = args[1].python_type() if len(args) == 2 else tuple
         if (self.passed or passed) not in (list, tuple):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
 
 _MISSING = object()
-_VALUES = 1  # annotationlib.Format.VALUE, of Python 3.14
+ANNOTATION_VALUES = 1  # annotationlib.Format.VALUE, of Python 3.14
 
 
 _OF_EVERY = frozenset(dir(types.FunctionType))  # attributes that functions have in this version of Python
@@ -359,7 +359,7 @@ class NestedFunctionVariable(FunctionVariable):
     def _read_annotations(self, tx: Tracer) -> VariableTracker:
         self.refuse_annotations_of_another(tx)
         if self._annotations is None and self._annotate is not None:
-            self._annotations = self._annotate.call(tx, [ConstantVariable(_VALUES)], {})
+            self._annotations = self._annotate.call(tx, [ConstantVariable(ANNOTATION_VALUES)], {})
         return self._annotations_dict()
 
     def _annotations_dict(self) -> VariableTracker:

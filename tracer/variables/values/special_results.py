@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines, type_name
@@ -50,6 +51,30 @@ def checked_index(tx: Tracer, answer: VariableTracker) -> VariableTracker:
     if not issubclass(kind, int):
         tx.raise_error(TypeError, f"__index__ returned non-int (type {type_name(kind)})")
     return answer
+
+
+def _asked_for_its_length(make: Callable[[Any], Any]) -> bool:
+    class Asked:
+        asked = False
+
+        def __len__(self) -> int:
+            self.asked = True
+            return 0
+
+        def __iter__(self) -> Iterator[None]:
+            return iter(())
+
+    value = Asked()
+    make(value)
+    return value.asked
+
+
+_FOR_A_TUPLE = _asked_for_its_length(tuple)  # until Python 3.13
+
+
+def tuple_items(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:
+    """The items, where CPython fills a tuple with them, as it does for `tuple(value)` and `f(*value)`."""
+    return value.collect(tx) if _FOR_A_TUPLE else value.unpack(tx)
 
 
 def checked_length(tx: Tracer, answer: VariableTracker) -> VariableTracker:
