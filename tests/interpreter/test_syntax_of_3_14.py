@@ -49,6 +49,69 @@ CAPTURED = {
             f.__annotations__ = {"y": str}
             return x + 1, f.__annotate__, f.__annotations__
         """,
+    "annotations of a class that is made": """
+        import dataclasses
+
+        def fn(x):
+            @dataclasses.dataclass
+            class Point:
+                a: int
+                b: float = 2.0
+            return x + Point(1).b, repr(Point(3)), Point.__annotations__
+        """,
+    "annotations are those of the time at which they are asked for": """
+        import dataclasses
+
+        def fn(x):
+            size = int
+            class Read:
+                kind = float
+                a: size
+                b: kind
+            read = Read.__annotations__
+            @dataclasses.dataclass
+            class Point:
+                a: size
+            @dataclasses.dataclass(slots=True)
+            class Slotted:
+                a: size = 1
+            class Late:
+                a: size
+            size = str
+            fields = [cls.__dataclass_fields__["a"].type for cls in (Point, Slotted)]
+            return x + Point(1).a, read, fields, Point.__annotations__, Late.__annotations__, Read.__annotations__ is read
+        """,
+    "classes that are made, with annotations, are kept": """
+        import dataclasses
+
+        def fn(x):
+            size = int
+            class Read:
+                a: size
+            read = Read.__annotations__
+            @dataclasses.dataclass
+            class Point:
+                a: size
+            size = str
+            return x + 1, Read, Point, read, Point(2)
+        """,
+    "annotations of a class that name what is not there": """
+        def fn(x):
+            class Late:
+                a: missing
+            try:
+                return Late.__annotations__
+            except NameError as error:
+                return x + 1, str(error)
+        """,
+    "annotations of a class that is there": """
+        class Record:
+            a: int
+            b: "str" = 2
+
+        def fn(x):
+            return x + 1, Record.__annotations__["a"] is int, Record.__annotations__["b"]
+        """,
     "an except clause without parentheses": """
         def fn(x):
             try:
@@ -137,22 +200,29 @@ BREAKS = {
                     seen.append((str(error), error.__traceback__.tb_lineno, error.__traceback__.tb_frame.f_lineno))
             return x * 3, seen
         """,
-    "annotations of a class that is made": """
-        import dataclasses
-
-        def fn(x):
-            @dataclasses.dataclass
-            class Point:
-                a: int
-                b: float = 2.0
-            return x + Point(1).b, repr(Point(3)), Point.__annotations__
-        """,
 }
 
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_it_gives_what_cpython_gives(name):
     check(program(BREAKS[name]), X)
+
+
+def test_a_dataclass_whose_annotations_name_what_is_not_there_is_left_to_cpython():
+    fn = program(
+        """
+        import dataclasses
+
+        def fn(x):
+            @dataclasses.dataclass
+            class Node:
+                value: int
+                next: Node = None
+            types = [str(field.type) for field in dataclasses.fields(Node)]
+            return x + Node(1).value, types[0], Node.__annotations__["next"] is Node
+        """
+    )
+    check(fn, X)
 
 
 def test_a_function_keeps_its_annotations_and_what_gives_them():

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from tracer.backends.result_memory import Compiled, unchanged
 from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.fake_tensors import storage_of
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import EXAMPLE, MUST_RUN
 
 
@@ -98,5 +99,5 @@ def _value(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
             return None
     with graph.inserting_after(node):
         value = graph.call_method("detach", (node,))
-    value.meta[EXAMPLE] = example.detach()
+    value.meta[EXAMPLE] = example if isinstance(example, WrapperFake) else example.detach()
     return value

@@ -15,7 +15,9 @@ import torch
 from torch import fx
 
 from tracer.backends.view_strides import tensors_of
-from tracer.graph.fakes.fake_tensors import storage_of
+from tracer.graph.fakes.fake_tensors import storage_of, storages_of
+from tracer.graph.fakes.flattened import is_written, tensors_inside
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
 
@@ -36,6 +38,7 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
         return unchanged
     views = _Views(graph)
     places = [i for i, node in enumerate(returned) if isinstance(node, fx.Node) and views.can_be_made_outside(node)]
+    views.refuse_of_wrappers(node for i, node in enumerate(returned) if isinstance(node, fx.Node) and i not in places)
     if not places:
         return unchanged
     make = part_of(graph, [returned[i] for i in places], views.same_as)
@@ -53,6 +56,10 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     return around
 
 
+class NotCompilable(Exception):
+    """A compiler cannot be given a graph with these wrappers. The frame is traced again, and operations on wrappers break it."""
+
+
 class _Views:
     """The nodes of a graph that can be computed from its inputs after it has run: views of them, and numbers from their
     metadata."""
@@ -63,20 +70,34 @@ class _Views:
         fakes = [each for each in inputs if isinstance(each, torch.Tensor) and each.layout == torch.strided]
         modes = [getattr(each, "fake_mode", None) for each in fakes]
         written = {storage for mode in modes for storage in getattr(mode, "written_storages", ())}
-        self._written = {storage_of(each) for each in fakes} & written
+        self._inside = storages_of(itertools.chain.from_iterable(map(tensors_inside, fakes)))
+        self._written = {storage_of(each) for each in fakes if isinstance(each, WrapperFake) and is_written(each)}
+        self._of_wrappers = {storage_of(each) for each in fakes if isinstance(each, WrapperFake)}
+        self._written |= ({storage_of(each) for each in fakes} | self._inside) & written
         self._changes_grad_mode = any(node.target in _SWITCHES_GRADIENTS for node in graph.nodes)
         self._changes_metadata = any(changes_metadata(node) for node in graph.nodes)
 
     def can_be_made_outside(self, result: fx.Node) -> bool:
-        """Whether a result is a view of an input that is written to, and it can be made after the graph has run."""
+        """Whether a result is a view of a wrapper, or of an input that is written to, and can be made after the graph has run."""
         example = result.meta.get(EXAMPLE)
-        if not self._written or not isinstance(example, torch.Tensor) or result.op == "placeholder":
+        if not (self._written or self._of_wrappers) or not isinstance(example, torch.Tensor) or result.op == "placeholder":
             return False
-        if example.layout != torch.strided or storage_of(example) not in self._written or self._changes_metadata:
+        if example.layout != torch.strided or storage_of(example) not in self._written | self._of_wrappers:
+            return False
+        if self._changes_metadata:
             return False
         if self._changes_grad_mode and any(each.requires_grad for each in _tensors_of([result, *result.all_input_nodes])):
             return False
         return self.is_outside(result)
+
+    def refuse_of_wrappers(self, results: Iterable[fx.Node]) -> None:
+        """Refuses results that are views of wrappers and leave the compiled graph: AOTAutograd would make each anew by an
+        `as_strided` of wrappers, which the program does not call."""
+        for node in results:
+            example = node.meta.get(EXAMPLE)
+            if isinstance(example, WrapperFake) and node.op != "placeholder":
+                if storage_of(example) in self._of_wrappers or example.requires_grad and example._is_view():
+                    raise NotCompilable(f"{node.name}, a result, is a view of a {example.wrapper.__qualname__}")
 
     def is_outside(self, node: fx.Node) -> bool:
         node = self.same_as(node)
@@ -101,6 +122,8 @@ class _Views:
         tensors = list(tensors_of(node))
         if tensors:
             memory = {storage_of(each) for each in _tensors_of(node.all_input_nodes)}
+            if node.target is getattr:  # a tensor in a wrapper
+                return all(storage_of(each) in self._inside for each in tensors)
             return of_torch and all(storage_of(each) in memory for each in tensors)
         return node.target in METADATA or not list(_tensors_of(node.all_input_nodes))
 

@@ -31,6 +31,8 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
             _, parts = output.parts.get(id(example), (None, {}))
             wrapper = WrapperVariable(node, example, None, example.wrapper, parts)
             output.track(example, wrapper)
+            if not output.traces_wrapper:
+                output.wrappers.made(example)
             return wrapper
         if type(example).__name__ not in ("FakeTensor", "Parameter") and not _is_wrapped(example):
             unsupported("tensor-subclass", cls=type(example).__qualname__, source=f"a result of {node.target}")
