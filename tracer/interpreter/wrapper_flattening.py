@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
 
-from tracer.graph.fakes.flattened import Flattened, Form, Place, attributes_of, with_places
+from tracer.graph.fakes.flattened import Flattened, Form, Place, attributes_of, put_together_again, with_places
 from tracer.graph_breaks import unsupported
 from tracer.guards.constants import constant_key, is_guardable_constant
 from tracer.interpreter.wrapper_dispatch import looked_at, refuse_pending_changes
@@ -131,12 +130,8 @@ def _context(tx: Tracer, cls: type, value: VariableTracker) -> Any:
 def _lost(real: torch.Tensor, cls: type) -> frozenset[str]:
     """The attributes of a wrapper that an instance made by `__tensor_unflatten__` does not have. Breaks the graph where it has
     another value: an operation on it might give another result, and nobody would notice."""
-    maker: Any = cls
     try:
-        with torch._C.DisableTorchFunctionSubclass(), outside_of_modes(), torch.no_grad():
-            names, context = maker.__tensor_flatten__(real)
-            inner = {name: getattr(real, name) for name in names}
-            made: Any = maker.__tensor_unflatten__(inner, context, real.size(), real.stride())
+        made = put_together_again(real)
     except Exception as error:
         _refuse(cls, f"a __tensor_unflatten__ that raises {type(error).__name__}: {error}")
     if (made.dtype, made.device, made.shape) != (real.dtype, real.device, real.shape) or type(made) is not cls:

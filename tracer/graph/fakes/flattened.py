@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
 
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.operators.proxies import SYM_TYPES
@@ -84,6 +85,15 @@ def flattens(cls: type) -> bool:
     """Whether a class can be taken apart and put together."""
     apart, together = lookup(cls, "__tensor_flatten__")[1], lookup(cls, "__tensor_unflatten__")[1]
     return is_a(apart, types.FunctionType) and is_a(together, (staticmethod, classmethod))
+
+
+def put_together_again(wrapper: torch.Tensor) -> Any:
+    """What the class of a real wrapper makes of it, taking it apart and putting it together. Its own code runs, and may raise."""
+    cls: Any = type(wrapper)
+    with torch._C.DisableTorchFunctionSubclass(), outside_of_modes(), torch.no_grad():
+        names, context = cls.__tensor_flatten__(wrapper)
+        inner = {name: getattr(wrapper, name) for name in names}
+        return cls.__tensor_unflatten__(inner, context, wrapper.size(), wrapper.stride())
 
 
 def slots_of(cls: type) -> Iterator[str]:
