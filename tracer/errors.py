@@ -146,7 +146,8 @@ class TraceAnew(Exception):
     branches of a condition on sizes but follows the one that this call takes. With `asks_layout`, it decides conditions on the
     strides of results; with `holds_leaves`, it makes leaves that require gradients outside of the graph; with `takes_cache`, the
     id of a function, it takes what the cache of that function has; with `calls_whole`, likewise, a call of it is one node;
-    without `replays`, it traces each module, also one like another."""
+    without `replays`, it traces each module, also one like another; with `refuses_wrappers`, the reason, operations on wrappers
+    break it."""
 
     def __init__(
         self,
@@ -156,7 +157,9 @@ class TraceAnew(Exception):
         takes_cache: int | None = None,
         calls_whole: int | None = None,
         replays: bool = True,
+        refuses_wrappers: str = "",
     ) -> None:
+        self.refuses_wrappers = refuses_wrappers
         self.asks_layout = asks_layout
         self.holds_leaves = holds_leaves
         self.takes_cache = takes_cache

@@ -96,6 +96,11 @@ def inner_written(w: Scaled, x: torch.Tensor) -> Any:
     return y, w
 
 
+def parts_behind_an_operation(w: Scaled, x: torch.Tensor) -> Any:
+    made = w * 2
+    return made + 1, made.inner * 3
+
+
 def listed(w: Scaled, x: torch.Tensor) -> Any:
     found = []
     for each in (w, w + 1, x):
@@ -133,7 +138,7 @@ PROGRAMS = {
 }
 
 
-PROGRAMS |= {f.__name__: f for f in (of_two, written, inner_written, listed)}
+PROGRAMS |= {f.__name__: f for f in (of_two, written, inner_written, listed, parts_behind_an_operation)}
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
@@ -295,7 +300,7 @@ def test_compiling_backends_are_told_of_the_parts_alone(dynamic: bool | None) ->
     assert seen.operations[-3:] == ["t", "matmul", "mul"]
 
 
-def test_compiling_backends_leave_operations_on_wrappers_to_python() -> None:
+def test_compiling_backends_leave_operations_on_wrappers_that_cannot_be_taken_apart_to_python() -> None:
     def program(w: Scaled, x: torch.Tensor) -> Any:
         return w * 2 + x, x.sin(), w.inner + 1
 

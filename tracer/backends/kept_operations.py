@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from tracer.backends.result_memory import Compiled, unchanged
 from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.fake_tensors import mode_of, storage_of
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import EXAMPLE, MUST_RUN
 
 
@@ -99,6 +100,9 @@ def _value(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
             return None
     with graph.inserting_after(node):
         value = graph.call_method("detach", (node,))
+    if isinstance(example, WrapperFake):
+        value.meta[EXAMPLE] = example
+        return value
     value.meta[EXAMPLE] = example.detach()
     if example.layout == torch.strided and storage_of(example) in getattr(
         getattr(example, "fake_mode", None), "written_storages", ()

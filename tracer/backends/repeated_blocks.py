@@ -18,6 +18,7 @@ from torch import fx
 from tracer.backends.result_memory import changes_metadata
 from tracer.backends.view_strides import writes_to_strided_input
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, storage_of
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.repeats import NEVER, Repeat, find_repeats
 from tracer.operators.facts import is_unrolled
@@ -348,7 +349,7 @@ def _is_context(node: fx.Node) -> bool:
 
 
 def _is_not_plain(tensor: torch.Tensor) -> bool:
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor) or isinstance(tensor, WrapperFake)
     return tensor.layout != torch.strided or wrapped or tensor.is_nested or tensor.is_inference() or _has_unbacked(tensor)
 
 

@@ -17,7 +17,9 @@ from torch import fx
 
 from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.exchanged_data import assign_data, data_for, exchanged
-from tracer.graph.fakes.fake_tensors import storage_of
+from tracer.graph.fakes.fake_tensors import storage_of, storages_of
+from tracer.graph.fakes.flattened import is_written, tensors_inside
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
 
@@ -46,6 +48,7 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     views = _Views(graph)
     nodes = [(i, node) for i, node in enumerate(returned) if isinstance(node, fx.Node)]
     places = [i for i, node in nodes if views.can_be_made_outside(node)]
+    views.refuse_of_wrappers(node for i, node in nodes if i not in places)
     kept = [i for i, node in nodes if i not in places and views.has_exchanged_data(node)]
     if not places and not kept:
         return unchanged
@@ -69,6 +72,10 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     return around
 
 
+class NotCompilable(Exception):
+    """A compiler cannot be given a graph with these wrappers. The frame is traced again, and operations on wrappers break it."""
+
+
 class _Views:
     """The nodes of a graph that can be computed from its inputs after it has run: views of them, and numbers from their
     metadata."""
@@ -80,13 +87,16 @@ class _Views:
         fakes = [each for each in inputs if isinstance(each, torch.Tensor) and each.layout == torch.strided]
         modes = [getattr(each, "fake_mode", None) for each in fakes]
         written = {storage for mode in modes for storage in getattr(mode, "written_storages", ())}
-        self._written = {storage_of(each) for each in fakes} & written
+        self._inside = storages_of(itertools.chain.from_iterable(map(tensors_inside, fakes)))
+        self._written = {storage_of(each) for each in fakes if isinstance(each, WrapperFake) and is_written(each)}
+        self._of_wrappers = {storage_of(each) for each in fakes if isinstance(each, WrapperFake)}
+        self._written |= ({storage_of(each) for each in fakes} | self._inside) & written
         self._changes_grad_mode = any(node.target in _SWITCHES_GRADIENTS for node in graph.nodes)
         self._changes_metadata = any(changes_metadata(node) for node in graph.nodes)
 
     def can_be_made_outside(self, result: fx.Node) -> bool:
-        """Whether a result is a view of an input that is written to, and it can be made after the graph has run."""
-        if not self._lies_in_written_input(result):
+        """Whether a result is a view of a wrapper, or of an input that is written to, and can be made after the graph has run."""
+        if not self._lies_in(result, self._written | self._of_wrappers):
             return False
         if self._changes_grad_mode and any(each.requires_grad for each in _tensors_of([result, *result.all_input_nodes])):
             return False
@@ -94,18 +104,27 @@ class _Views:
 
     def has_exchanged_data(self, result: fx.Node) -> bool:
         """Whether a result lies in an input that is written to, as data that it was given (`result.data = x`)."""
-        return self._lies_in_written_input(result) and self._is_outside(result, self.memory_of, self._in_memory)
+        return self._lies_in(result, self._written) and self._is_outside(result, self.memory_of, self._in_memory)
 
-    def _lies_in_written_input(self, result: fx.Node) -> bool:
+    def refuse_of_wrappers(self, results: Iterable[fx.Node]) -> None:
+        """Refuses results that are views of wrappers and leave the compiled graph: AOTAutograd would make each anew by an
+        `as_strided` of wrappers, which the program does not call."""
+        for node in results:
+            example = node.meta.get(EXAMPLE)
+            if isinstance(example, WrapperFake) and node.op != "placeholder":
+                if storage_of(example) in self._of_wrappers or example.requires_grad and example._is_view():
+                    raise NotCompilable(f"{node.name}, a result, is a view of a {example.wrapper.__qualname__}")
+
+    def _lies_in(self, result: fx.Node, memory: set[int]) -> bool:
         example = result.meta.get(EXAMPLE)
-        if not self._written or not isinstance(example, torch.Tensor) or result.op == "placeholder":
+        if not memory or not isinstance(example, torch.Tensor) or result.op == "placeholder":
             return False
-        return example.layout == torch.strided and storage_of(example) in self._written and not self._changes_metadata
+        return example.layout == torch.strided and storage_of(example) in memory and not self._changes_metadata
 
     def _is_outside(self, node: fx.Node, same_as: Callable[[fx.Node], fx.Node], known: dict[fx.Node, bool]) -> bool:
         node = same_as(node)
         if node not in known:
-            known[node] = node.op == "placeholder" or _is_view_or_number(
+            known[node] = node.op == "placeholder" or self._is_view_or_number(
                 node, lambda each: self._is_outside(each, same_as, known)
             )
         return known[node]
@@ -124,16 +143,17 @@ class _Views:
         node = self.same_as(node)
         return self.memory_of(node.args[1]) if node.target in (data_for, exchanged) else node
 
-
-def _is_view_or_number(node: fx.Node, is_outside: Callable[[fx.Node], bool]) -> bool:
-    if not node.all_input_nodes or not all(map(is_outside, node.all_input_nodes)):
-        return False
-    of_torch = node.op == "call_method" or getattr(node.target, "__module__", "").startswith(("torch", "_operator"))
-    tensors = list(tensors_of(node))
-    if tensors:
-        memory = {storage_of(each) for each in _tensors_of(node.all_input_nodes)}
-        return of_torch and all(storage_of(each) in memory for each in tensors)
-    return node.target in METADATA or not list(_tensors_of(node.all_input_nodes))
+    def _is_view_or_number(self, node: fx.Node, is_outside: Callable[[fx.Node], bool]) -> bool:
+        if not node.all_input_nodes or not all(map(is_outside, node.all_input_nodes)):
+            return False
+        of_torch = node.op == "call_method" or getattr(node.target, "__module__", "").startswith(("torch", "_operator"))
+        tensors = list(tensors_of(node))
+        if tensors:
+            memory = {storage_of(each) for each in _tensors_of(node.all_input_nodes)}
+            if node.target is getattr:  # a tensor in a wrapper
+                return all(storage_of(each) in self._inside for each in tensors)
+            return of_torch and all(storage_of(each) in memory for each in tensors)
+        return node.target in METADATA or not list(_tensors_of(node.all_input_nodes))
 
 
 def changes_metadata(node: fx.Node) -> bool:

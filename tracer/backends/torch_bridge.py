@@ -41,7 +41,11 @@ from tracer.backends.result_gradients import is_about_inplace_changes, is_error_
 from tracer.backends.result_memory import is_about_shared_memory, take_out_views
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.view_strides import WrongStrides, is_about_views, mark_written_views, reshape_for_view, views_may_be_copies
+from tracer.backends.wrapper_instances import instance_of
+from tracer.backends.wrapper_results import take_wrappers_apart
+from tracer.graph.fakes.flattened import tensors_inside
 from tracer.graph.fakes.nested_fakes import is_nested
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.operations.gradients import keep_for_gradients
 from tracer.graph.output_graph import EXAMPLE
@@ -135,7 +139,7 @@ def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.Gra
         bridge = Bridge(example_inputs)
         inputs = bridge.inputs()
         bridge.convert_nodes(gm.graph, inputs)
-        with tracing(TracingContext(bridge.mode)) as context:
+        with tracing(TracingContext(bridge.mode)) as context, torch._C.DisableTorchFunctionSubclass():
             result = use(gm, inputs)
     if getattr(context.fw_metadata, "bw_donated_idxs", []) is None:  # torch takes None for some, and refuses `retain_graph=True`
         context.fw_metadata.bw_donated_idxs = []
@@ -159,6 +163,7 @@ def _compile_bridged(
         reshape_for_view(graph)
     corrected = restore_autograd_state(graph, checks_each_result)
     with_views = take_out_views(graph)
+    example_inputs, put_together = take_wrappers_apart(graph, example_inputs)
     mark_written_views(graph)
     keep_for_gradients(graph)
     kept = keep_operations(graph)
@@ -167,7 +172,7 @@ def _compile_bridged(
     write_results_of_functional_operators(graph)
     compiler = outlined(compiler, graph, repeated, unrolls)
     compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
-    return corrected(with_views(kept(checked(computed(compiled)))))
+    return corrected(with_views(put_together(kept(checked(computed(compiled))))))
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:
@@ -340,13 +345,8 @@ class Bridge:
         if bounds is None:
             return self.shape_env.create_unspecified_symbol(hint, source, DimDynamic.DYNAMIC)
         low, high = bounds
-        theirs = self.shape_env.create_symbol(
-            hint,
-            source,
-            DimDynamic.DYNAMIC,
-            positive=True if low >= 0 else None,
-            do_not_specialize_zero_one=low < 2,
-        )
+        about: dict[str, Any] = {"positive": True if low >= 0 else None, "do_not_specialize_zero_one": low < 2}
+        theirs = self.shape_env.create_symbol(hint, source, DimDynamic.DYNAMIC, **about)
         self._constrain(theirs, (low, high))
         return theirs
 
@@ -377,6 +377,8 @@ class Bridge:
             else:
                 self._float_decisions.add(tensor, value.number.node.expr)
             return tensor
+        if isinstance(value, WrapperFake):
+            return instance_of(value, self._torch_value)
         return self.nested.keeping_size(value, self._torch_tensor(value)) if isinstance(value, torch.Tensor) else value
 
     def _torch_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -428,8 +430,8 @@ class Bridge:
             if known is None:
                 known = self._describing[value.node] = self.torch_number(value)
             return known
-        if not isinstance(value, torch.Tensor):
-            return value
+        if not isinstance(value, torch.Tensor) or isinstance(value, WrapperFake):  # the graph makes the wrapper, and its parts
+            return None if isinstance(value, WrapperFake) else value
         if is_nested(value):
             return self.nested.rebuilt(value, self._describing_value)
         if value.layout != torch.strided or value.is_nested or is_traceable_wrapper_subclass(value):
@@ -475,7 +477,8 @@ def _record_decision(env: OwnShapeEnv, expr: sympy.Basic) -> None:
 def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
     """The tracer's env, found through any symbolic number among the inputs; None where all are static."""
     for value in map(_number_in, values):
-        numbers = (*value.size(), *_layout_numbers(value)) if isinstance(value, torch.Tensor) else (value,)
+        tensors = (value, *tensors_inside(value)) if isinstance(value, torch.Tensor) else ()
+        numbers = [number for each in tensors for number in (*each.size(), *_layout_numbers(each))] if tensors else [value]
         for number in numbers:
             if isinstance(number, SYM_TYPES):
                 found: OwnShapeEnv | None = number.node.shape_env.env

@@ -21,16 +21,19 @@ class AttemptOptions:
     caches_taken: frozenset[int] = frozenset()  # ids of functions whose cache is not traced through where it has the result
     called_whole: frozenset[int] = frozenset()  # ids of functions a call of which is one node
     replays: bool = True  # a module like one that was traced is not traced again
+    refuses_wrappers: str = ""  # why operations on wrappers break the graph, though the classes can be taken apart
 
     def after(self, anew: TraceAnew) -> AttemptOptions:
         """The options of the next attempt, after `anew` has ended this one."""
         functions = anew.takes_cache, anew.calls_whole
-        needs_more = anew.asks_layout or anew.holds_leaves or functions != (None, None) or not anew.replays
+        whether = anew.asks_layout, anew.holds_leaves, functions != (None, None), not anew.replays, bool(anew.refuses_wrappers)
+        needs_more = any(whether)
         return dataclasses.replace(
             self,
             keeps_branches=self.keeps_branches and needs_more,
             asks_layout=self.asks_layout or anew.asks_layout,
             replays=self.replays and anew.replays,
+            refuses_wrappers=self.refuses_wrappers or anew.refuses_wrappers,
             holds_leaves=self.holds_leaves or anew.holds_leaves,
             caches_taken=self.caches_taken if anew.takes_cache is None else self.caches_taken | {anew.takes_cache},
             called_whole=self.called_whole if anew.calls_whole is None else self.called_whole | {anew.calls_whole},

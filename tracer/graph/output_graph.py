@@ -19,6 +19,7 @@ from torch.fx.node import map_arg
 from tracer import config
 from tracer.compat_torch.fx_nodes import another_node
 from tracer.graph.attempt import AttemptOptions
+from tracer.graph.compiled_wrappers import CompiledWrappers
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, symbols_in
 from tracer.graph.fakes.function_views import FunctionViews
 from tracer.graph.fakes.input_memory import InputMemory
@@ -73,6 +74,7 @@ class OutputGraph:
         self.world = world
         self.options = options
         self._recorder: Recorder | None = recorder  # None once the graph is finished
+        self.wrappers = CompiledWrappers(options, recorder)
         world.fake_mode.answer_wrappers_with(recorder.dispatched)
         self.guards: dict[Guard, None] = {}
         self.journal = Journal() if options.replays else NoJournal()
@@ -213,8 +215,8 @@ class OutputGraph:
             unsupported("operator-not-compliant", operator=_target_name(target))
         if op == "call_method":
             run = fake_method(fake_args[0], target)
+        self._check_wrappers(target, (args, kwargs))
         if self.world.fake_mode.met_wrapper:
-            self._refuse_to_compile(target, (args, kwargs))
             refuse_overridden(target, wrappers_in((fake_args, fake_kwargs)))
         rest = fake_args[1:] if op == "call_method" else fake_args
         example = self.world.operations.run(target, lambda: self.run_fake(run, rest, fake_kwargs, target), fake_args, fake_kwargs)
@@ -294,8 +296,7 @@ class OutputGraph:
             self._refuse_to_fail()
         recorder = self.recorder
         recorder.check_time()
-        if self.world.fake_mode.met_wrapper:
-            self._refuse_to_compile(target, (args, kwargs))
+        self._check_wrappers(target, (args, kwargs))
         if target is operator.pow and isinstance(args[0], (int, float)):
             target = pow  # torch.fx writes operator.pow(-7, n) as `-7 ** n`, which is -(7 ** n)
         node = self.graph.create_node(op, target, args, kwargs)
@@ -315,6 +316,7 @@ class OutputGraph:
         self.operations += 1
         if self.memory is not None:
             self.memory.note(target, self.world.fake_mode.written_storages)
+        self.wrappers.refuse_written()
         return node
 
     def copy_node(
@@ -335,11 +337,9 @@ class OutputGraph:
             made.meta[MUST_RUN] = True
         return made
 
-    def _refuse_to_compile(self, target: Any, arguments: Any) -> None:
-        """Breaks the graph for wrappers if the backend compiles: it would see plain tensors only."""
-        if not self.runs_as_written:
-            for wrapper in wrappers_in(map_arg(arguments, example_of)):
-                unsupported("tensor-subclass", cls=wrapper.wrapper.__qualname__, source=f"{_target_name(target)}, to be compiled")
+    def _check_wrappers(self, target: Any, arguments: Any) -> None:
+        if self.world.fake_mode.met_wrapper and not self.traces_wrapper:
+            self.wrappers.check(_target_name(target), map_arg(arguments, example_of))
 
     def _does_more_than_compute(self, target: Any) -> bool:
         """Whether an operator that ran on fakes since the last node was made drew random numbers, or may fail in the graph."""
@@ -448,6 +448,7 @@ class OutputGraph:
     def close(self) -> None:
         """Called when the graph is finished. Drops real values and the recorder."""
         self._recorder = None
+        self.wrappers.forget()
         self.journal.clear()
         self.world.close()
         self.inputs.clear()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tracer.graph.compiled_wrappers import Flattens
+
 if TYPE_CHECKING:
     from torch import fx
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from tracer.protocol.variable import VariableTracker
 
 
-class Recorder(Protocol):
+class Recorder(Flattens, Protocol):
     """What the graph needs from the trace that records it."""
 
     def location(self) -> UserLocation | None:

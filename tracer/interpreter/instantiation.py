@@ -69,7 +69,7 @@ def instantiate(
     if value is torch.Tensor:
         return tx.new_tensor(value, args) if not kwargs else unsupported("call-arguments", error="keywords")
     if issubclass(value, torch.Tensor) and not is_traceable_subclass(value):
-        if tx.output.runs_as_written and is_wrapper_class(value):
+        if is_wrapper_class(value) and tx.output.wrappers.takes(value):
             return made_wrapper(tx, value, lambda: type_call(tx, cls, args, kwargs), args, kwargs)
         unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call")
     if issubclass(value, tuple) and lookup(value, "__new__")[0] is lookup(value, "_fields")[0] and acts_as_tuple(value):

@@ -34,6 +34,8 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
             _, parts = output.parts.get(id(example), (None, {}))
             wrapper = WrapperVariable(node, example, None, example.wrapper, parts)
             output.track(example, wrapper)
+            if not output.traces_wrapper:
+                output.wrappers.made(example)
             return wrapper
         if is_nested(example):
             nested = NestedTensorVariable(node, example)

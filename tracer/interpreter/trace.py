@@ -23,6 +23,7 @@ from tracer.guards.unchanged import Findings
 from tracer.interpreter.replay import Replayer
 from tracer.interpreter.results import wrap_result
 from tracer.interpreter.wrapper_dispatch import dispatched
+from tracer.interpreter.wrapper_flattening import flattened, form_of
 from tracer.locations import UserLocation
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.base import Source
@@ -35,10 +36,12 @@ from tracer.variables.functions.python_functions import CellVariable
 from tracer.variables.tensors.created_leaves import hold_leaf
 from tracer.variables.tensors.overrides import OverrideState
 from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.tensors.wrappers import WrapperVariable
 
 if TYPE_CHECKING:
     from torch import fx
 
+    from tracer.graph.fakes.flattened import Flattened, Form
     from tracer.graph.fakes.wrapper_fakes import WrapperFake
     from tracer.graph.output_graph import GraphInput
     from tracer.guards.base import Guard
@@ -238,6 +241,7 @@ class Trace:
             if not self.options.holds_leaves:
                 raise TraceAnew(holds_leaves=True)
             unsupported("autograd-in-trace", break_step=step, name="a leaf that requires a gradient and is returned")
+        self.output.wrappers.fix_numbers_of(map(example_of, results))
         self.effects.cached.refuse_tensors(storages_of(map(example_of, results)), self.output.world.fake_mode.writes)
         if not self.output.runs_as_written:
             step = self.output.function_views.step_of_exposed_view([node.meta[EXAMPLE] for node in results], inputs)
@@ -310,6 +314,17 @@ class Trace:
     def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
         assert self.frame is not None
         return dispatched(self.frame, func, args, kwargs, met)
+
+    def flattened(self, wrapper: WrapperFake) -> Flattened | None:
+        variable = self.output.tracked(wrapper)
+        if self.frame is None or not isinstance(variable, WrapperVariable) or variable.source is None:
+            return None
+        return flattened(self.frame, variable)
+
+    def form_of(self, wrapper: WrapperFake) -> Form:
+        variable = self.output.tracked(wrapper)
+        assert self.frame is not None and isinstance(variable, WrapperVariable)
+        return form_of(self.frame, variable)
 
     def location(self) -> UserLocation | None:
         return None if self.frame is None else self.frame.location()

@@ -8,7 +8,7 @@ compute, and must see what it would see in CPython: no side effect may be pendin
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -139,7 +139,21 @@ def _keep_parts(trace: Trace, part: Part, name: str) -> None:
             if stored and id(target.fake) in kept:
                 unsupported("effect-in-subgraph", name=name, value="it changes a wrapper that an operation has made")
             kept.setdefault(id(target.fake), (target.fake, stored))
+            fake: Any = target.fake
+            fake.numbers = tuple(_numbers_in(part.tx, stored.values()))
+            fake.held = tuple([value.fake for value in stored.values() if isinstance(value, TensorVariable)])
         effects.forget(target)
+
+
+def _numbers_in(tx: Tracer, values: Iterable[VariableTracker]) -> Iterator[Any]:
+    """The symbolic numbers in values and their items."""
+    for value in values:
+        if isinstance(value, SymNodeVariable):
+            yield value.example
+        elif isinstance(value, SequenceVariable):
+            yield from _numbers_in(tx, value.items(tx))
+        elif isinstance(value, DictVariable):
+            yield from _numbers_in(tx, [item for _, item in value.pairs(tx)])
 
 
 def _refuse_new_symbols(part: Part, name: str) -> None:

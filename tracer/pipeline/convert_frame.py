@@ -365,7 +365,13 @@ class FrameConversion:
         ]
         compiled = known_graphs.callable_for(gm, trace, self.function, self.snapshot, entries)
         if compiled is None:
-            compiled = self._call_backend(gm, name, inputs)
+            try:
+                compiled = self._call_backend(gm, name, inputs)
+            except errors.BackendCompilerFailed as failure:
+                if not trace.output.world.fake_mode.met_wrapper or trace.options.refuses_wrappers:
+                    raise
+                why = str(failure.inner_exception or failure).strip().partition("\n")[0]
+                raise errors.TraceAnew(refuses_wrappers=f"the backend fails ({why})") from None
         may_come_again = not self.region.compiler_fn.needs_real_inputs and known_graphs.outdates_itself(trace)
         self.backends_callable = compiled if may_come_again else None
         return without_hook(compiled) if trace.break_at is not None else compiled

@@ -24,7 +24,7 @@ from shapes.symbols import Symbol
 from tracer.graph.fakes.fake_mode import FakeMode
 from tracer.graph.fakes.input_memory import RealMemory
 from tracer.graph.fakes.nested_fakes import makes_nested, nested_in, running_nested
-from tracer.graph.fakes.wrapper_fakes import with_history, wrapper_fake, wrappers_in
+from tracer.graph.fakes.wrapper_fakes import WrapperFake, with_history, wrapper_fake, wrappers_in
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.graph.symbols.sym_node import SymNode
 from tracer.graph_breaks import unsupported
@@ -390,6 +390,8 @@ def symbols_in(value: Any) -> list[Any]:
 
 def _collect(value: Any, into: list[Any]) -> None:
     if isinstance(value, torch.Tensor):
+        if isinstance(value, WrapperFake) and value.flattened is not None:
+            _collect([*value.flattened.parts.values(), value.flattened.context], into)
         _collect(value.shape, into)
         if value.layout is torch.strided:
             _collect(value.stride(), into)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C
+from tracer.graph.fakes.flattened import tensors_inside
 from tracer.graph_breaks import unsupported
 from tracer.operators.facts import offset_argument
 
@@ -76,12 +77,12 @@ class InputMemory:
                 unsupported("mutation-of-input", value="memory that a nested tensor shares with another input")
 
     def sharing(self, inputs: list[GraphInput] | None = None) -> Sharing:
-        """How all inputs share memory, or those that were not removed from the graph."""
-        kept = None if inputs is None else set(map(id, inputs))
+        """How all inputs share memory, or those that were not removed from the graph and the tensors inside of them."""
+        kept = None if inputs is None else {id(fake) for item in inputs for fake in (item.fake, *tensors_inside(item.fake))}
         groups: dict[int, list[GraphInput]] = {}
         others = []
         for item, storage in self._inputs:
-            if kept is not None and id(item) not in kept:
+            if kept is not None and id(item.fake) not in kept:
                 continue
             if storage in self._written:
                 groups.setdefault(storage, []).append(item)

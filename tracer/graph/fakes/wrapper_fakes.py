@@ -19,6 +19,7 @@ from tracer.sources.reading import type_dict
 
 if TYPE_CHECKING:
     from tracer.graph.fakes.fake_mode import FakeMode
+    from tracer.graph.fakes.flattened import Flattened, Form
 
 
 class WrapperFake(torch.Tensor):
@@ -26,6 +27,10 @@ class WrapperFake(torch.Tensor):
 
     wrapper: type
     fake_mode: FakeMode
+    flattened: Flattened | None = None  # of one that exists before the trace, if a backend that compiles is given it
+    form: Form | None = None  # of one that the graph makes for a backend that compiles
+    held: tuple[torch.Tensor, ...] = ()  # the tensors in the attributes of one that the trace makes
+    numbers: tuple[Any, ...] = ()  # and the symbolic numbers in them
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 

@@ -52,8 +52,9 @@ register(
     "tensor-subclass",
     "The tensor subclass {cls} cannot be traced ({source})",
     "Two kinds of subclass are traced through: those whose __torch_function__ is a class method, and wrappers (made by "
-    "_make_wrapper_subclass) with a __torch_dispatch__, if the backend runs graphs as they are written. Even these are not if "
-    "they are not strided, have data beside their __torch_dispatch__, or define operators, __getattr__ and the like themselves.",
+    "_make_wrapper_subclass) with a __torch_dispatch__. A backend that compiles is given those that __tensor_flatten__ takes "
+    "apart and __tensor_unflatten__ puts together as they were. Even these are not if they are not strided, have data beside "
+    "their __torch_dispatch__, or define operators, __getattr__ and the like themselves.",
     "pass a plain tensor, or override __torch_function__ alone.",
     topic=TOPIC,
 )

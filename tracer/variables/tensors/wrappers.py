@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer.graph.fakes.wrapper_fakes import has_plain_metadata, overridden_methods
+from tracer.graph.fakes.wrapper_fakes import WrapperFake, has_plain_metadata, overridden_methods
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup
 from tracer.protocol.variable import VariableTracker
@@ -99,6 +99,11 @@ class WrapperVariable(TensorSubclassVariable):
     def _holds(self, tx: Tracer, name: str) -> bool:
         if tx.effects.is_deleted(self, name):
             return False
+        made = self.fake.flattened if isinstance(self.fake, WrapperFake) else None
+        if tx.output.traces_wrapper and made is not None and name in made.lost:
+            unsupported(
+                "tensor-subclass", cls=self.cls.__qualname__, source=f"its .{name}, which __tensor_unflatten__ does not make"
+            )
         if self.source is None:
             return name in self.parts
         try:
@@ -115,9 +120,12 @@ class WrapperVariable(TensorSubclassVariable):
             if self.source is None or not self._holds(tx, name):
                 return super()._instance_attr(tx, name)
             return tx.wrap(raw_attr(self.real(tx), name), AttrSource(self.source, name))
-        if name not in self._read:
-            self._read[name] = self._part(tx, self.parts[name], getattr, (self.node, name))
-        return self._read[name]
+        if name in self._read:
+            return self._read[name]
+        part = self._part(tx, self.parts[name], getattr, (self.node, name))
+        if not tx.output.traces_wrapper:  # else the node that reads it will be dropped
+            self._read[name] = part
+        return part
 
     def _part(self, tx: Tracer, known: VariableTracker, read: Any, args: tuple[Any, ...]) -> VariableTracker:
         """The tracked form of an attribute's value, or of an item of it, which a node of the graph reads."""
