@@ -29,7 +29,8 @@ def full_name(cls: type) -> str:
 
 
 _ITEM = 10203
-_NOT_IN = {list: words_of([].index, _ITEM), range: words_of(range(3).index, _ITEM)}  # until Python 3.14 they show the item
+# Until Python 3.14 they show the item.
+_NOT_IN: dict[type, str] = {list: words_of([].index, _ITEM), range: words_of(range(3).index, _ITEM)}
 
 
 def not_in_sequence(cls: type, show: Callable[[], str]) -> str:
@@ -39,7 +40,7 @@ def not_in_sequence(cls: type, show: Callable[[], str]) -> str:
 
 
 _UNHASHABLE = words_of(hash, [])
-_UNHASHABLE_IN = {dict: words_of({}.get, []), set: words_of(set().add, [])}
+_UNHASHABLE_IN: dict[type, str] = {dict: words_of({}.get, []), set: words_of(set().add, [])}
 NAMES_USE_OF_HASHES = _UNHASHABLE_IN[dict] != _UNHASHABLE  # from Python 3.14 on
 
 

@@ -5,6 +5,7 @@ metaclasses) have already been traced."""
 from __future__ import annotations
 
 import _abc
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -69,13 +70,17 @@ def become_abstract(cls: type, names: frozenset[str] | None) -> None:
         made.__abstractmethods__ = names
 
 
+def _step(step: Callable[..., Any], args: tuple[Any, ...], cls: type) -> Any:
+    return step(cls, *args)
+
+
 def apply_steps(
     cls: type, steps: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...], annotations: dict[str, Any] | None = None
 ) -> type:
     """Applies the steps that the standard library takes on a class, such as a decorator's, and returns the class. `annotations`:
     what the function of the class gave for them."""
     for step, args in steps:
-        applied(lambda cls, step=step, args=args: step(cls, *args), cls, annotations)
+        applied(functools.partial(_step, step, args), cls, annotations)
     return cls
 
 
