@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import itertools
 import sys
 import time
@@ -15,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapes import emission
-from tracer import _C, config, errors, graph_breaks, logs, metrics, monitoring
+from tracer import _C, config, errors, graph_breaks, logs, monitoring
 from tracer.bytecode import is_resume_code, loop_resumed_in, resumes_at
-from tracer.bytecode.slots import argument_slots
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects.function_modes import function_modes, taken_off
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
-from tracer.forwarding import names_of_args
 from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
@@ -35,19 +32,19 @@ from tracer.interpreter.translator import InstructionTranslator
 from tracer.metrics import counters
 from tracer.pipeline import known_graphs
 from tracer.pipeline.assumptions import question_of
+from tracer.pipeline.reported_breaks import report_break
+from tracer.pipeline.root_frame import root_frame
 from tracer.pipeline.trace_guards import guards_of
 from tracer.pipeline.traced_call import StaleGuards, TracedCall
-from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import recorded
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException
 from tracer.runtime import agreement, log_texts
 from tracer.runtime.frame_state import DynamismPolicy
 from tracer.runtime.guarded_code import GuardedCode, entries_of, make_entry
 from tracer.runtime.time_limit import TimeLimit
-from tracer.sources.roots import CellSource, FunctionModeSource, LocalSource
-from tracer.variables.containers.call_form import ArgumentsVariable, CallForm, Keywords
+from tracer.sources.roots import FunctionModeSource
 from tracer.variables.containers.dicts import DictVariable
-from tracer.variables.functions.python_functions import CellVariable, cell_of, instead_of
+from tracer.variables.functions.python_functions import instead_of
 from tracer.variables.iteration import IteratorVariable
 from tracer.variables.iterators.generators import GeneratorVariable
 
@@ -233,10 +230,10 @@ class FrameConversion:
         if config.error_on_graph_break:
             raise error
         if self.modes and not self.region.fullgraph:  # the code of an entry runs without them, resume functions would not
-            self._report_break(error, trace)
+            report_break(self.region, error, trace)
             raise errors.LeftToCPython(error)
         if (around := self._break_around_optimizer(trace, error)) not in (None, break_at):
-            self._report_break(error, trace)
+            report_break(self.region, error, trace)
             return around
         if self._break_before_loop is not None:  # the trace failed before it reached the loop
             self._break_before_loop, self._may_skip_loops = None, False
@@ -244,13 +241,13 @@ class FrameConversion:
         if self._may_skip_loops and not self.region.fullgraph and error.break_step is None:
             self._break_before_loop = step_before_loop(trace.frame, weighs_calls=self.region.shapes is None)
             if self._break_before_loop is not None:
-                self._report_break(error, trace)
+                report_break(self.region, error, trace)
                 if self._break_before_loop == WHOLE_FRAME:
                     raise errors.LeftToCPython(error)
                 return self._break_before_loop
             first_call = step_of_first_call(trace.frame) if self._was_offered_by_hook() else None
             if first_call is not None and first_call != break_at:
-                self._report_break(error, trace)
+                report_break(self.region, error, trace)
                 return first_call
         step = None
         if not self.region.fullgraph:
@@ -259,7 +256,7 @@ class FrameConversion:
         if step == 0:
             raise errors.LeftToCPython(error)
         if step is not None and step != break_at:
-            self._report_break(error, trace)
+            report_break(self.region, error, trace)
             return step
         frame = trace.frame
         if frame is None or self.region.fullgraph:
@@ -267,7 +264,7 @@ class FrameConversion:
                 raise error
             raise errors.LeftToCPython(error)
         if trace.steps != break_at:
-            self._report_break(error, trace)
+            report_break(self.region, error, trace)
             if error.id == "frame-introspection":  # locals() must see the frame itself, not a resume function
                 if frame.parent is None:
                     raise errors.LeftToCPython(error)
@@ -284,22 +281,9 @@ class FrameConversion:
         of_optimizers = [str(frame.globals.get("__name__")).startswith("torch.optim.") for frame in frames]
         outermost = of_optimizers.index(True) if any(of_optimizers) else None
         if outermost == 0 and self._was_offered_by_hook():
-            self._report_break(error, trace)
+            report_break(self.region, error, trace)
             raise errors.LeftToCPython(error)
         return frames[outermost - 1].break_step() if outermost else None
-
-    def _report_break(self, error: errors.Unsupported, trace: Trace) -> None:
-        self.region.stats["break"] += 1
-        if metrics.listeners:
-            code = None if trace.frame is None else trace.frame.frames()[0].code
-            about = {"state": self.region, "code": code, "error": error}
-            metrics.notify(
-                metrics.Event("break", self.region.name, str(error.where or ""), str(error), 0.0, about, reason=error.id)
-            )
-        counters["graph_break"][error.id] += 1
-        logs.emit("graph_breaks", lambda: log_texts.graph_break(error))
-        if self.region.on_break is not None:
-            self.region.on_break(error)
 
     def _finish(self, trace: Trace, builder: OutputCodeBuilder, body: Any) -> Any:
         function = self.function
@@ -451,41 +435,6 @@ def _moved_half_way_out(trace: Trace) -> Trace:
         frames = trace.frame.frames()
         trace.go_back_to(frames[len(frames) // 2])
     return trace
-
-
-def root_frame(trace: Trace, function: types.FunctionType, args: tuple[Any, ...]) -> InstructionTranslator:
-    """The translator of the frame itself. An argument is wrapped when it is first read."""
-    code = function.__code__
-    slots = argument_slots(code)
-    trace.builder.arguments = args
-    locals_: dict[str, Any] = {name: Unwrapped(value, LocalSource(name)) for name, value in zip(slots, args)}
-    locals_ |= _call_form_of(trace, function, dict(zip(slots, args)))
-    cells: dict[str, CellVariable] = {}
-    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
-        source = CellSource(name)
-        cells[name] = trace.builder.remember(cell, cell_of(cell, source))
-    for name in code.co_cellvars:
-        cells[name] = CellVariable(locals_.pop(name, None))
-    return InstructionTranslator(trace, code, function.__globals__, locals_, cells)
-
-
-def _call_form_of(trace: Trace, function: types.FunctionType, slots: dict[str, Any]) -> dict[str, VariableTracker]:
-    """The tracked *args and **kwargs of a function that takes **kwargs."""
-    flags = function.__code__.co_flags
-    if not flags & inspect.CO_VARKEYWORDS:
-        return {}
-    *others, keywords = slots
-    more = others[-1] if flags & inspect.CO_VARARGS else None
-    places = None if more is None else LocalSource(more), LocalSource(keywords)
-    args, kwargs = () if more is None else slots[more], slots[keywords]
-    names = names_of_args(function, slots)
-    form = CallForm(args, kwargs, places, names, slots, trace.location, trace.policy.is_declared)
-    trace.begin_call(form)
-    made = DictVariable(Keywords(form, dict(kwargs), places[1]), places[1])
-    tracked: dict[str, VariableTracker] = {keywords: trace.builder.remember(kwargs, made)}
-    if more is not None:
-        tracked[more] = trace.builder.remember(args, ArgumentsVariable(form, source=places[0]))
-    return tracked
 
 
 def without_hook(compiled: Callable[..., Any]) -> Callable[..., Any]:
