@@ -111,3 +111,39 @@ def test_a_write_that_the_program_may_not_make_raises_as_in_the_program():
     with pytest.raises(RuntimeError, match="unsupported operation: more than one element") as refused:
         tracer.optimize("aot_eager")(program)(x)
     assert type(refused.value) is RuntimeError
+
+
+COPIES = {
+    "flatten": lambda x: x.flatten(),
+    "torch.flatten": lambda x: torch.flatten(x, 0, 1).view(4, 3),
+    "reshape": lambda x: x.reshape(2, 6) + 0,
+    "torch.reshape": lambda x: torch.reshape(x, (-1,)),
+    "ravel": lambda x: x.ravel(),
+    "contiguous": lambda x: x.contiguous(),
+    "a view of a copy": lambda x: x.reshape(6, 2).T,
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_a_copy_of_a_written_argument_that_is_not_contiguous_is_no_view_of_it(copied, dynamic, caplog):
+    def program(x, y):
+        y[y < x.sum() / 20] = 0.5
+        data = y.data
+        torch.add(data, 1, out=y)
+        return copied(data), copied(y * 2)
+
+    def arguments():
+        wide = torch.arange(20.0).reshape(4, 5)[:, :3]
+        return wide, wide.detach()
+
+    traced = tracer.optimize("aot_eager", dynamic=dynamic)(program)
+    outcomes = []
+    for run in (program, traced, traced):
+        given = arguments()
+        outcomes.append((run(*given), given))
+        outcomes[-1][0][0].add_(100)  # reaches no argument
+    for outcome in outcomes[1:]:
+        for got, expected in zip(pytree.tree_leaves(outcome), pytree.tree_leaves(outcomes[0]), strict=True):
+            assert torch.equal(got, expected) and got.stride() == expected.stride()
+    assert "The compiled graph of" not in caplog.text

@@ -40,7 +40,13 @@ from tracer.backends.repeated_blocks import NotInPieces
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import is_about_shared_memory, take_out_views
 from tracer.backends.runtime_checks import return_checked_values
-from tracer.backends.view_strides import WrongStrides, is_about_views, mark_written_views, reshape_for_view, views_may_be_copies
+from tracer.backends.view_strides import (
+    WrongStrides,
+    is_about_views,
+    prepare_written_views,
+    reshape_for_view,
+    views_may_be_copies,
+)
 from tracer.backends.wrapper_instances import instance_of
 from tracer.backends.wrapper_results import take_wrappers_apart
 from tracer.graph.fakes.flattened import tensors_inside
@@ -164,7 +170,7 @@ def _compile_bridged(
     corrected = restore_autograd_state(graph, checks_each_result)
     with_views = take_out_views(graph)
     example_inputs, put_together = take_wrappers_apart(graph, example_inputs)
-    mark_written_views(graph)
+    prepare_written_views(graph)
     keep_for_gradients(graph)
     kept = keep_operations(graph)
     checked = return_checked_values(graph)

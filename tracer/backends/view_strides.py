@@ -4,7 +4,8 @@ The trace knows the real strides of `2**x`. AOTAutograd uses torch's meta functi
 `view` that is valid. If nothing can observe the difference, `reshape` takes the place of the view.
 
 A view of an input that is not contiguous and is written to is not rejected: its strides are computed as if the input were
-contiguous. A graph that returns such a view is not compiled (`refuse_written_views`).
+contiguous. A graph that returns such a view is not compiled (`refuse_written_views`). For the same reason, what `flatten` or
+`reshape` has to copy of such an input is taken for a view of it; such copies are written out (`prepare_written_views`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-from tracer.graph.fakes.fake_tensors import storage_of
+from tracer.graph.fakes.fake_tensors import mode_of, storage_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.operators.probed_strides import is_contiguous_now
 
 _REFUSALS = ("Cannot view a tensor", "view size is not compatible")
+_MAY_COPY = frozenset({"flatten", "reshape", "ravel", "reshape_as", "contiguous", torch.flatten, torch.reshape, torch.ravel})
 _MARK = "written_views"  # in `meta` of the output node: whether a result is such a view of a written input
 
 
@@ -34,15 +36,32 @@ def is_about_views(error: Exception) -> bool:
     return isinstance(error, (RuntimeError, ValueError)) and any(words in str(error) for words in _REFUSALS)
 
 
-def mark_written_views(graph: fx.Graph) -> None:
-    """Notes whether a result is a view, with symbolic sizes, of an input that is written to and not contiguous. Called while the
-    graph still has the fakes of the trace, which know what is written to; `refuse_written_views` is called inside the backend."""
+def prepare_written_views(graph: fx.Graph) -> None:
+    """Writes out copies, and notes whether a result is a view, with symbolic sizes, of an input that is written to and not
+    contiguous. Called while the graph still has the fakes of the trace, which know what is written to; `refuse_written_views` is
+    called inside the backend."""
     inputs = [node.meta.get(EXAMPLE) for node in graph.nodes if node.op == "placeholder"]
     written = {storage_of(each) for each in inputs if isinstance(each, FakeTensor) and _is_written_and_strided(each)}
+    for node in list(graph.nodes) if written else ():
+        _copy_before_reshaping(graph, node, written)
     returned: Any = graph.output_node().args[0]
     results = [node for node in pytree.tree_leaves(returned) if isinstance(node, fx.Node) and node.op != "placeholder"]
     found = any(storage_of(tensor) in written and _is_symbolic(tensor) for node in results for tensor in tensors_of(node))
     graph.output_node().meta[_MARK] = found
+
+
+def _copy_before_reshaping(graph: fx.Graph, node: fx.Node, written: set[int]) -> None:
+    """Has an operation that copies such memory, and gives a view of a contiguous tensor, give one of a contiguous copy."""
+    if node.target not in _MAY_COPY or not node.args or (node.target == "contiguous" and (node.args[1:] or node.kwargs)):
+        return
+    operand, made = [*tensors_of(node.args[0])], [*tensors_of(node)]
+    if not operand or not made or storage_of(operand[0]) not in written or storage_of(operand[0]) == storage_of(made[0]):
+        return
+    contiguous = {"memory_format": torch.contiguous_format}
+    with graph.inserting_before(node), mode_of(operand[0]), torch.no_grad():
+        copy = graph.call_method("clone", (node.args[0],), contiguous)
+        copy.meta[EXAMPLE] = operand[0].clone(**contiguous).requires_grad_(operand[0].requires_grad)
+    node.args = (copy, *node.args[1:])
 
 
 def writes_to_strided_input(graph: fx.Graph) -> bool:
