@@ -248,10 +248,15 @@ class TorchState:
             _silenced.on = False
             self._after, self._reopen = self._read(), list(self.open)
             self._inference_after = torch.is_inference_mode_enabled()
-            while self.open:
-                self.leave(self.open[-1])
-            left = self._read()
-            write_state(self._before)
+            try:
+                while self.open:
+                    self.leave(self.open[-1])
+                left = self._read()
+            finally:
+                while self.open:  # the graph could not be told of the end of an inner one
+                    context = self.open.pop()
+                    context.kind.leave(context.real)
+                write_state(self._before)
         self._restore_in_graph(left)
 
     def read_settings(self) -> None:

@@ -415,3 +415,25 @@ def test_a_break_under_a_label():
         return y
 
     breaks(fn, torch.ones(2))
+
+
+def test_the_state_is_as_before_where_the_graph_breaks_at_the_end_of_inference_mode():
+    def program(x, y):
+        x.clamp_(-1, 1)
+        with torch.inference_mode():
+            y.addcmul_(y, torch.zeros_like(y).roll(1, 0))
+        y.t().contiguous().t().t().mul_(2)
+        return x, y, y**2
+
+    def arguments(n):
+        base = torch.arange(3.0 * (n + 1)).reshape(n + 1, 3)
+        return base[:-1].clone().requires_grad_() * 1, base[1:]
+
+    traced = tracer.optimize("aot_eager")(program)
+    with tracer.config.patch(suppress_errors=False):
+        for n in (3, 1, 2, 5):
+            given, expected = arguments(n), arguments(n)
+            assert torch.equal(traced(*given)[2], program(*expected)[2]) and torch.equal(given[0], expected[0])
+            assert torch.is_autocast_cache_enabled() and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    counted = traced.stats()
+    assert counted["compiles"] == counted["misses"]
