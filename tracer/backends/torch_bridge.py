@@ -47,7 +47,7 @@ from tracer.backends.view_strides import (
     reshape_for_view,
     views_may_be_copies,
 )
-from tracer.backends.wrapper_instances import instance_of
+from tracer.backends.wrapper_instances import instance_of, overrides_for
 from tracer.backends.wrapper_results import take_wrappers_apart
 from tracer.graph.fakes.flattened import tensors_inside
 from tracer.graph.fakes.nested_fakes import is_nested
@@ -140,12 +140,12 @@ def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.
 def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
     """Calls `use` with the graph and its inputs converted to torch's mode; records the decisions that it makes on sizes.
     Inference mode is off: in it, AOTAutograd takes a view of a parameter for a tensor that requires no gradient."""
-    enabled = torch.is_grad_enabled()
+    enabled, overrides = torch.is_grad_enabled(), overrides_for(gm.graph)
     with torch.inference_mode(False), torch.set_grad_enabled(enabled):
         bridge = Bridge(example_inputs)
         inputs = bridge.inputs()
         bridge.convert_nodes(gm.graph, inputs)
-        with tracing(TracingContext(bridge.mode)) as context, torch._C.DisableTorchFunctionSubclass():
+        with tracing(TracingContext(bridge.mode)) as context, overrides:
             result = use(gm, inputs)
     if getattr(context.fw_metadata, "bw_donated_idxs", []) is None:  # torch takes None for some, and refuses `retain_graph=True`
         context.fw_metadata.bw_donated_idxs = []

@@ -5,14 +5,23 @@ AOTAutograd runs the `__torch_dispatch__` of the class while it traces, and give
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import fx
 
 from tracer.backends.result_memory import NotCompilable
 from tracer.graph.fakes.fake_tensors import mark_as_parameter
-from tracer.graph.fakes.wrapper_fakes import WrapperFake, with_history
+from tracer.graph.fakes.wrapper_fakes import WrapperFake, with_history, wrappers_in
+from tracer.graph.output_graph import EXAMPLE
+
+
+def overrides_for(graph: fx.Graph) -> contextlib.AbstractContextManager[Any]:
+    """In which a compiler is called with a graph of the trace: overrides of torch functions by wrappers were traced through."""
+    found = any(wrappers_in(node.meta.get(EXAMPLE)) for node in graph.nodes)
+    return torch._C.DisableTorchFunctionSubclass() if found else contextlib.nullcontext()
 
 
 def instance_of(fake: WrapperFake, converted: Callable[[Any], Any]) -> torch.Tensor:

@@ -31,7 +31,8 @@ def take_results_apart(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     """Replaces such results of a graph by what they are made of. Returns a function that wraps the compiled graph: it puts them
     together. The nodes still have the fakes of the trace."""
     returned: Any = graph.output_node().args[0]
-    forms = {node: form for node in returned if isinstance(node, fx.Node) and (form := _form_with_numbers(node)) is not None}
+    nodes = [node for node in returned if isinstance(node, fx.Node)] if isinstance(returned, (list, tuple)) else []
+    forms = {node: form for node in nodes if (form := _form_with_numbers(node)) is not None}
     if not forms:
         return unchanged
     parts: list[fx.Node] = []

@@ -124,11 +124,11 @@ def row_of(func: torch._ops.OpOverload) -> Row:
     too; how its results lie is not up to it."""
     if func.namespace not in ("aten", "prims"):
         return NO_ROW
-    own = ROWS.get(func._opname)
-    if own is not None:
-        return own
+    own = ROWS.get(func._opname, NO_ROW)
     other = ROWS.get(func._opname.removesuffix("_"), NO_ROW)
-    return Row(fails=other.fails, elementwise=other.elementwise)
+    if own is other:
+        return own
+    return own._replace(fails=own.fails or other.fails, elementwise=own.elementwise or other.elementwise)
 
 
 def _is_switched_off(name: str, value: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -411,6 +412,10 @@ def _nowhere() -> None:
     return None
 
 
+def _hint_of(number: Any) -> Any:
+    return number if number.node.hint is None else number.node.hint
+
+
 def _without_some_floats(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
     """The arguments of an operation, each symbolic float that a tensor could stand for, or that only elements of the results
     depend on, replaced by its value in the traced call. What is known of the results does not depend on it; the call from Python
@@ -419,9 +424,8 @@ def _without_some_floats(function: Any, args: Sequence[Any], kwargs: dict[str, A
     floats = {place: arg.node.hint for place, arg in places if isinstance(arg, torch.SymFloat) and arg.node.hint is not None}
     if not floats:
         return args, kwargs
-    for place, value in floats.items():
-        known_args = tuple([floats.get(i, arg) for i, arg in enumerate(args)])
-        known_kwargs = {name: floats.get(name, arg) for name, arg in kwargs.items()}
+    for place, value in floats.items():  # an overload is chosen by the kinds of its arguments; symbolic numbers would be guarded
+        known_args, known_kwargs = pytree.tree_map_only(SYM_TYPES, _hint_of, (tuple(args), kwargs))
         if overload_with_tensor(function, known_args, known_kwargs, place) is None:
             turns = turns_of(function, known_args, known_kwargs, place)
             if turns is None or any(args[place] == turn if isinstance(place, int) else kwargs[place] == turn for turn in turns):

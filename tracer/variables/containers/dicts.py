@@ -153,7 +153,7 @@ class DictVariable(BuiltinVariable):
 
     def key_of(self, tx: Tracer, key: VariableTracker) -> Any:
         """The hash key under which `entries` holds the key."""
-        return key_in(tx, self.cls, self.entries, key)
+        return key_in(tx, self.cls, lambda: self.entries, key)
 
     def has(self, hashed: Any) -> bool:
         """Whether there is an entry for this hash key (see `key_of`)."""

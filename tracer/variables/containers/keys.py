@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 
-def key_in(tx: Tracer, container: type, entries: Collection[Any], item: VariableTracker) -> Any:
-    """The hash key of an item among the entries of a container, dict or set."""
+def key_in(tx: Tracer, container: type, entries: Callable[[], Collection[Any]], item: VariableTracker) -> Any:
+    """The hash key of an item of a container, dict or set. Its entries are asked for only where it matters which there are."""
     hashed = _hashed(tx, container, item) if NAMES_USE_OF_HASHES else item.hash_key(tx)
     if tx.trace.ids_are_keys:
-        refuse_unknown(hashed, entries)
+        refuse_unknown(hashed, entries())
     return hashed
 
 

@@ -355,7 +355,7 @@ def searched_key(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
 
 
 def key_of(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
-    return key_in(tx, set, entries, item)
+    return key_in(tx, set, lambda: entries, item)
 
 
 def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:
