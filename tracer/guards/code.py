@@ -103,7 +103,7 @@ class CheckCode(CheckScope):
         self._names: dict[int, str] = {}
         self._counts: dict[str, int] = {}  # how many names with this stem there are
         self._variables: dict[Source, str] = {}
-        self._types: dict[Source, type] = {GlobalsSource(): dict}
+        self._types: dict[Source, weakref.ref[type]] = {GlobalsSource(): weakref.ref(dict)}  # weak: the text may never be printed
         self._step = 0
         self.looks: list[OnDemand] = []  # for each group of steady guards, the function that checks it in Python
         self.printers: list[GroupPrinter] = []  # for each of those functions, what prints its text
@@ -164,15 +164,16 @@ class CheckCode(CheckScope):
         return name
 
     def exact_type(self, source: Source) -> type | None:
-        return self._types.get(source)
+        known = self._types.get(source)
+        return None if known is None else known()
 
     def plain_tensor(self, source: Source) -> bool:
-        return self._torch_is_plain and self._types.get(source) in _PLAIN_TENSORS
+        return self._torch_is_plain and self.exact_type(source) in _PLAIN_TENSORS
 
     # ---- what guards ask for
 
     def show_type(self, source: Source, cls: type) -> None:
-        self._types[source] = cls
+        self._types[source] = weakref.ref(cls)
 
     def show_state(self) -> None:
         self._torch_is_plain = torch._C._len_torch_function_stack() == 0
