@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -412,8 +411,11 @@ def _nowhere() -> None:
     return None
 
 
-def _hint_of(number: Any) -> Any:
-    return number if number.node.hint is None else number.node.hint
+def _known(value: Any) -> Any:
+    """An argument with the values of its symbolic numbers in the traced call."""
+    if isinstance(value, (list, tuple)):
+        return [_known(item) for item in value]
+    return value.node.hint if isinstance(value, SYM_TYPES) and value.node.hint is not None else value
 
 
 def _without_some_floats(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -425,7 +427,7 @@ def _without_some_floats(function: Any, args: Sequence[Any], kwargs: dict[str, A
     if not floats:
         return args, kwargs
     for place, value in floats.items():  # an overload is chosen by the kinds of its arguments; symbolic numbers would be guarded
-        known_args, known_kwargs = pytree.tree_map_only(SYM_TYPES, _hint_of, (tuple(args), kwargs))
+        known_args, known_kwargs = tuple(map(_known, args)), {name: _known(arg) for name, arg in kwargs.items()}
         if overload_with_tensor(function, known_args, known_kwargs, place) is None:
             turns = turns_of(function, known_args, known_kwargs, place)
             if turns is None or any(args[place] == turn if isinstance(place, int) else kwargs[place] == turn for turn in turns):
