@@ -147,3 +147,21 @@ def test_a_copy_of_a_written_argument_that_is_not_contiguous_is_no_view_of_it(co
         for got, expected in zip(pytree.tree_leaves(outcome), pytree.tree_leaves(outcomes[0]), strict=True):
             assert torch.equal(got, expected) and got.stride() == expected.stride()
     assert "The compiled graph of" not in caplog.text
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("argument", [lambda n: torch.ones(3, n).t(), lambda n: torch.ones(n, 6)[:, ::2]])
+def test_what_is_computed_from_a_filled_argument_has_the_strides_of_the_program(argument, dynamic):
+    def program(x, y):
+        filled = torch.add(y, y, out=x)
+        half = filled / 2
+        torch.mul(y[:, 1:], 3, out=x[:, 1:])
+        return half, x % 2, filled.numel()
+
+    traced = tracer.optimize("aot_eager", dynamic=dynamic)(program)
+    for rows in (4, 6):
+        ours, theirs, y = argument(rows), argument(rows), torch.arange(rows * 3.0).view(rows, 3)
+        (*seen, count), (*expected, _) = traced(ours, y), program(theirs, y)
+        for got, wanted in zip([*seen, ours], [*expected, theirs], strict=True):
+            assert torch.equal(got, wanted) and got.stride() == wanted.stride()
+        assert count == rows * 3

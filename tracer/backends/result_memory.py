@@ -22,10 +22,10 @@ from tracer.graph.fakes.flattened import is_written, tensors_inside
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
+from tracer.graph.own_leaves import changes_grad_mode
 
 Compiled = Callable[..., Any]
 METADATA = frozenset({"size", "stride", "storage_offset", "numel", "dim"})  # methods that read no elements
-_SWITCHES_GRADIENTS = (torch._C._set_grad_enabled, torch.autograd.grad_mode._enter_inference_mode)
 
 
 def is_about_shared_memory(error: Exception) -> bool:
@@ -91,7 +91,7 @@ class _Views:
         self._written = {storage_of(each) for each in fakes if isinstance(each, WrapperFake) and is_written(each)}
         self._of_wrappers = {storage_of(each) for each in fakes if isinstance(each, WrapperFake)}
         self._written |= ({storage_of(each) for each in fakes} | self._inside) & written
-        self._changes_grad_mode = any(node.target in _SWITCHES_GRADIENTS for node in graph.nodes)
+        self._changes_grad_mode = changes_grad_mode(graph)
         self._changes_metadata = any(changes_metadata(node) for node in graph.nodes)
 
     def can_be_made_outside(self, result: fx.Node) -> bool:

@@ -5,7 +5,8 @@ The trace knows the real strides of `2**x`. AOTAutograd uses torch's meta functi
 
 A view of an input that is not contiguous and is written to is not rejected: its strides are computed as if the input were
 contiguous. A graph that returns such a view is not compiled (`refuse_written_views`). For the same reason, what `flatten` or
-`reshape` has to copy of such an input is taken for a view of it; such copies are written out (`prepare_written_views`).
+`reshape` has to copy of such an input is taken for a view of it, and what is computed from an input that an operator has filled
+as its `out=` gets the strides of the operator's own result; such copies are written out (`prepare_written_views`).
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ def prepare_written_views(graph: fx.Graph) -> None:
     """Writes out copies, and notes whether a result is a view, with symbolic sizes, of an input that is written to and not
     contiguous. Called while the graph still has the fakes of the trace, which know what is written to; `refuse_written_views` is
     called inside the backend."""
-    inputs = [node.meta.get(EXAMPLE) for node in graph.nodes if node.op == "placeholder"]
-    written = {storage_of(each) for each in inputs if isinstance(each, FakeTensor) and _is_written_and_strided(each)}
+    written = _written_and_strided(graph)
     for node in list(graph.nodes) if written else ():
         _copy_before_reshaping(graph, node, written)
+        _copy_into_out(graph, node, written)
     returned: Any = graph.output_node().args[0]
     results = [node for node in pytree.tree_leaves(returned) if isinstance(node, fx.Node) and node.op != "placeholder"]
     found = any(storage_of(tensor) in written and _is_symbolic(tensor) for node in results for tensor in tensors_of(node))
@@ -64,16 +65,40 @@ def _copy_before_reshaping(graph: fx.Graph, node: fx.Node, written: set[int]) ->
     node.args = (copy, *node.args[1:])
 
 
+def _copy_into_out(graph: fx.Graph, node: fx.Node, written: set[int]) -> None:
+    """Has an operator whose `out=` lies in such memory fill a contiguous tensor, which is then copied there."""
+    out = node.kwargs.get("out")
+    target = next(tensors_of(out), None)
+    if not isinstance(out, fx.Node) or target is None or storage_of(target) not in written:
+        return
+    contiguous = {"memory_format": torch.contiguous_format}
+    with mode_of(target), torch.no_grad():
+        filled = torch.empty_like(target, **contiguous)
+    with graph.inserting_before(node):
+        empty = graph.call_function(torch.empty_like, (out,), contiguous)
+    with graph.inserting_after(node):
+        copied = graph.call_method("copy_", (out, node))
+    copied.meta = {**node.meta, EXAMPLE: target}
+    node.replace_all_uses_with(copied, delete_user_cb=lambda user: user is not copied)
+    node.kwargs = {**node.kwargs, "out": empty}
+    empty.meta[EXAMPLE] = node.meta[EXAMPLE] = filled
+
+
 def writes_to_strided_input(graph: fx.Graph) -> bool:
     """Whether a graph, which has the fakes of the trace, writes to an input that is not contiguous."""
-    inputs = [node.meta.get(EXAMPLE) for node in graph.nodes if node.op == "placeholder"]
-    return any(isinstance(each, FakeTensor) and _is_written_and_strided(each) for each in inputs)
+    return bool(_written_and_strided(graph))
 
 
 def refuse_written_views(graph: fx.Graph) -> None:
     """Raises WrongStrides for a graph with such a view. AOTAutograd would compute its strides as if the input were contiguous."""
     if graph.output_node().meta.get(_MARK):
         raise WrongStrides("a result is a view of an argument that is not contiguous and is written to")
+
+
+def _written_and_strided(graph: fx.Graph) -> set[int]:
+    """The memory of its inputs that are not contiguous and are written to."""
+    inputs = [node.meta.get(EXAMPLE) for node in graph.nodes if node.op == "placeholder"]
+    return {storage_of(each) for each in inputs if isinstance(each, FakeTensor) and _is_written_and_strided(each)}
 
 
 def _is_written_and_strided(tensor: FakeTensor) -> bool:

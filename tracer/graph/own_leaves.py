@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _SWITCHES = (torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode)
 
 
+def changes_grad_mode(graph: fx.Graph) -> bool:
+    """Whether some operations of a graph may record gradients and others not."""
+    return any(node.target in _SWITCHES for node in graph.nodes)
+
+
 def is_own_leaf(example: Any) -> bool:
     """Whether the result of an operation is a leaf that requires a gradient."""
     return isinstance(example, torch.Tensor) and example.requires_grad and bool(is_leaf(example))
@@ -63,4 +68,4 @@ class OwnLeaves:
 
 def _has_gradients_off(graph: fx.Graph) -> bool:
     """Whether no gradients are recorded in the whole graph, which has just been traced to its end."""
-    return not torch.is_grad_enabled() and not any(node.target in _SWITCHES for node in graph.nodes)
+    return not torch.is_grad_enabled() and not changes_grad_mode(graph)
