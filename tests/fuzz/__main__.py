@@ -9,8 +9,8 @@
 With --backend NAME (`eager`, `aot_eager`, `inductor`) they are programs of tensors, compiled by that backend. A difference that
 torch.compile shows with the same backend is called "shared". `--backend inductor --minutes 30` runs programs for that long,
 from a seed that nobody has tried. `--backend aot_eager tally 910000:930000` runs those that have not run yet (--minutes bounds
-that, too), keeps what they gave in build/fuzz/, and leaves the table in tests/results/fuzz_compilers.md. With --modules they are
-models of blocks that are equal, or nearly.
+that, too), keeps what they gave in tests/results/fuzz_aot_eager.jsonl, and leaves the table in tests/results/fuzz_compilers.md.
+With --modules they are models of blocks that are equal, or nearly.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """A campaign that goes on from day to day: programs of tensors under a compiler, until as many have run as are wanted.
 
-What a chunk of seeds gave is kept in build/fuzz/NAME/, with the fingerprint of the sources that it ran on. Seeds that have run do
-not run again when the sources change; those that differed do, so that what was mended is known to be.
+What a chunk of seeds gave is a line of tests/results/fuzz_NAME.jsonl, with the fingerprint of the sources that it ran on. Seeds
+that have run do not run again when the sources change; those that differed do, so that what was mended is known to be.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import time
@@ -14,72 +13,80 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.campaign import KEPT, RESULT, Statistics, fingerprint, in_process
+from tests.fuzz.campaign import RESULT, fingerprint, in_process
 
 CHUNK = 50
 COMPILERS_RESULT = RESULT.with_name("fuzz_compilers.md")
+_COUNTED = ("programs", "calls", "graphs", "seconds")
 
 
 class Tally:
-    """What is known of the programs of one backend. A record is that of a chunk: seeds, sources, what its programs gave, and how
-    many of them differed once and do not any more."""
+    """What is known of the programs of one backend. A record is that of a chunk: its seeds and sources, how many programs, calls
+    and graphs it had, those that differ (seed and kind), how many do as torch.compile does (by kind), and how many of them
+    differed once and do not any more."""
 
-    def __init__(self, backend: str, folder: Path = KEPT) -> None:
+    def __init__(self, backend: str, folder: Path = RESULT.parent) -> None:
         self.backend = backend
-        self._folder = folder / backend
+        self._path = folder / f"fuzz_{backend}.jsonl"
 
     def records(self) -> list[dict[str, Any]]:
-        return [json.loads(path.read_text()) for path in sorted(self._folder.glob("*.json"))]
+        return [json.loads(line) for line in self._path.read_text().splitlines()] if self._path.exists() else []
 
     def carry_on(self, seeds: range, minutes: float | None = None) -> None:
-        """Runs what has not run yet, a chunk in a process, and what differed under other sources. Ends after so many minutes."""
-        started, sources = time.time(), fingerprint()
+        """Runs what differed under other sources, and what has not run yet, a chunk in a process. Ends after so many minutes."""
+        started, sources, records = time.time(), fingerprint(), self.records()
+        for record in records:
+            if record["failures"] and record["sources"] != sources:
+                self._run_again(record, sources)
+                self._keep(records)
+        ran = {seed for record in records for seed in range(*record["seeds"])}
         for first in range(seeds.start, seeds.stop, CHUNK):
             if minutes is not None and time.time() - started > 60 * minutes:
                 break
-            chunk = range(first, min(first + CHUNK, seeds.stop))
-            path = self._folder / f"{chunk.start}-{chunk.stop}.json"
-            record = json.loads(path.read_text()) if path.exists() else None
-            if record is None:
-                record = {"seeds": [chunk.start, chunk.stop], "sources": sources, "mended": 0}
-                record["found"] = in_process(chunk, self.backend)
-            elif not record["found"]["failures"] or record["sources"] == sources:
-                continue
-            else:
-                self._run_again(record, sources)
-            self._keep(path, record)
-            for seed, kind, text in record["found"]["failures"]:
-                print(f"{seed} {kind} {text[-900:]}", flush=True)
+            wanted = [seed for seed in range(first, min(first + CHUNK, seeds.stop)) if seed not in ran]
+            if wanted:
+                chunk = range(wanted[0], wanted[-1] + 1)
+                found = _shown(in_process(chunk, self.backend))
+                counted = {name: round(found[name]) for name in _COUNTED}
+                shared = Counter(kind for _, kind, _ in found["shared"])
+                failures = [[seed, kind] for seed, kind, _ in found["failures"]]
+                seen = {"failures": failures, "shared": shared, "mended": 0}
+                records.append({"seeds": [chunk.start, chunk.stop], "sources": sources, **counted, **seen})
+                self._keep(records)
 
     def _run_again(self, record: dict[str, Any], sources: str) -> None:
-        before, found = record["found"]["failures"], record["found"]
-        again = [in_process(range(seed, seed + 1), self.backend) for seed, *_ in before]
-        found["failures"] = [failure for each in again for failure in each["failures"]]
-        found["shared"] += [failure for each in again for failure in each["shared"]]
-        record["mended"] += sum(not each["failures"] and not each["shared"] for each in again)
+        again = [_shown(in_process(range(seed, seed + 1), self.backend)) for seed, _ in record["failures"]]
+        record["failures"] = [[seed, kind] for each in again for seed, kind, _ in each["failures"]]
+        shared = Counter(kind for each in again for _, kind, _ in each["shared"])
+        record["shared"] = Counter(record["shared"]) + shared
+        record["mended"] += len(again) - len(record["failures"]) - shared.total()
         record["sources"] = sources
 
-    def _keep(self, path: Path, record: dict[str, Any]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".part{os.getpid()}")
-        unfinished.write_text(json.dumps(record))
-        unfinished.rename(path)
+    def _keep(self, records: list[dict[str, Any]]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self._path.with_suffix(f".part{os.getpid()}")
+        unfinished.write_text("".join(json.dumps(record) + "\n" for record in sorted(records, key=lambda each: each["seeds"])))
+        unfinished.rename(self._path)
 
     def row(self) -> str:
         """The line of the table of all backends."""
         records = self.records()
-        found = Statistics()
-        for record in records:
-            found.merge({**dataclasses.asdict(Statistics()), **record["found"]})
-        cells = [
-            self.backend, _runs_of(records), found.programs, found.calls, found.graphs, len(found.failures), len(found.shared),
-            sum(record["mended"] for record in records), len({record["sources"] for record in records}), f"{found.seconds:.0f}",
-        ]  # fmt: skip
+        programs, calls, graphs, seconds = (sum(record[name] for record in records) for name in _COUNTED)
+        differ = sum(len(record["failures"]) for record in records)
+        mended = sum(record["mended"] for record in records)
+        states = len({record["sources"] for record in records})
+        cells = [self.backend, _runs_of(records), programs, calls, graphs, differ, self.shared().total(), mended, states, seconds]
         return f"| {' | '.join(map(str, cells))} |"
 
     def shared(self) -> Counter[str]:
         """How often each kind of difference was seen that torch.compile shows too."""
-        return Counter(kind for record in self.records() for _, kind, _ in record["found"]["shared"])
+        return sum((Counter(record["shared"]) for record in self.records()), Counter())
+
+
+def _shown(found: dict[str, Any]) -> dict[str, Any]:
+    for seed, kind, text in found["failures"]:
+        print(f"{seed} {kind} {text[-900:]}", flush=True)
+    return found
 
 
 def _runs_of(records: list[dict[str, Any]]) -> str:
