@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import io
 import pickle
 
@@ -9,6 +10,9 @@ import pytest
 import torch
 import torch._dynamo
 from torch._dynamo.aot_compile_types import SerializableCallable
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx._graph_pickler import GraphPickler
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import tracer
 
@@ -113,6 +117,19 @@ def test_what_was_saved_is_loaded_without_a_trace(tmp_path, kept):
     assert len(loaded.source_info().inlined_sources) == len(ahead.source_info().inlined_sources)
 
 
+@pytest.mark.full
+def test_what_inductor_compiled_ahead_is_saved_and_loaded(tmp_path):
+    model = Model()
+    ahead = torch.compile(model.forward, fullgraph=True, dynamic=True, backend="inductor").aot_compile(((X,), {}))
+    ahead.save_compiled_function(tmp_path / "model")
+    with open(tmp_path / "model", "rb") as file:
+        loaded = torch.compiler.load_compiled_function(file)
+    for x in (X, torch.randn(7, 4)):
+        torch.testing.assert_close(loaded(model, x), model(x))
+    with pytest.raises(RuntimeError, match="GuardManager check failed"):
+        loaded(model, X.double())
+
+
 def test_a_backend_whose_callable_writes_itself_is_read_back(tmp_path):
     ahead = torch.compile(scaled, fullgraph=True, backend=lambda gm, inputs: Tripled(3)).aot_compile(((X,), {}))
     assert ahead._artifacts.compiled_fn.factor == 3
@@ -121,6 +138,36 @@ def test_a_backend_whose_callable_writes_itself_is_read_back(tmp_path):
         loaded = torch.compiler.load_compiled_function(file)
     assert torch.equal(loaded(X), X * 3)
     assert type(loaded._artifacts.compiled_fn) is Tripled and loaded._artifacts.compiled_fn is not ahead._artifacts.compiled_fn
+
+
+RUNNING = contextvars.ContextVar("RUNNING")
+
+
+class ReadWhereItRuns(Tripled):
+    """It writes its example inputs, too, as torch's pickler of graphs does, and needs a state of the program to be read."""
+
+    @classmethod
+    def serialize_compile_artifacts(cls, fn):
+        return GraphPickler.dumps(fn.factor)
+
+    @classmethod
+    def deserialize_compile_artifacts(cls, data):
+        RUNNING.get()
+        return cls(GraphPickler.loads(data, FakeTensorMode(shape_env=ShapeEnv())))
+
+
+def test_a_callable_that_writes_symbolic_sizes_is_read_only_where_it_runs(tmp_path):
+    def compiler(gm, inputs):
+        return ReadWhereItRuns([value for value in inputs if isinstance(value, torch.SymInt)])
+
+    ahead = torch.compile(scaled, fullgraph=True, dynamic=True, backend=compiler).aot_compile(((X,), {}))
+    ahead.save_compiled_function(tmp_path / "scaled")
+    with open(tmp_path / "scaled", "rb") as file, pytest.raises(RuntimeError, match="LookupError"):
+        torch.compiler.load_compiled_function(file)
+    RUNNING.set(True)
+    with open(tmp_path / "scaled", "rb") as file:
+        sizes = torch.compiler.load_compiled_function(file)._artifacts.compiled_fn.factor
+    assert sizes and {type(size) for size in sizes} == {torch.SymInt}
 
 
 def test_what_cannot_be_saved_or_loaded_says_why(tmp_path):

@@ -213,13 +213,13 @@ class SymbolSource(Source):
 
 
 class BridgeShapeEnv(ShapeEnv):
-    """torch's ShapeEnv, but with the names that symbols have in the tracer's env, decisions on floats that are inputs, and an
-    error for decisions that come too late."""
+    """torch's ShapeEnv, with the tracer's names of symbols, decisions on floats that are inputs, and errors for late ones."""
 
-    float_decisions: FloatDecisions | None = None
+    __slots__ = ("float_decisions",)  # not in `__dict__`, which GraphPickler writes to files
+    float_decisions: FloatDecisions
 
     def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
-        decided = None if self.frozen or self.float_decisions is None else self.float_decisions.decide(orig_expr)
+        decided = None if self.frozen else self.float_decisions.decide(orig_expr)
         return super().evaluate_expr(orig_expr, *args, **kwargs) if decided is None else decided
 
     def _generate_unique_id(self, source_name: str) -> int:

@@ -73,6 +73,16 @@ def of_own_data(cls: Any, data: bytes) -> Any:
     return cls.deserialize_compile_artifacts(data)
 
 
+class UnreadData:
+    """What stands for such an object where its data is not read. Nobody calls it."""
+
+    def __init__(self, cls: Any, data: bytes) -> None:
+        self.cls, self.data = cls, data
+
+    def __call__(self, *args: Any) -> Any:
+        raise RuntimeError(f"the {self.cls.__qualname__} was not read")
+
+
 def nested_code(code: types.CodeType, path: tuple[int, ...] = ()) -> Iterator[tuple[types.CodeType, tuple[int, ...]]]:
     """The code of all functions inside of a function, each with the indices of constants that lead to it."""
     for index, const in enumerate(code.co_consts):

@@ -17,7 +17,7 @@ from tracer.guards.manager import CheckFunctionManager
 from tracer.runtime.guarded_code import GuardedCode, make_entry
 from tracer.saving.closures import is_compiled_graph, is_own_closure, writes_itself
 from tracer.saving.fingerprints import Differs, Refused
-from tracer.saving.pickling import ObjectPaths, Unpickler, dump, frame_values
+from tracer.saving.pickling import CheckingUnpickler, ObjectPaths, Unpickler, dump, frame_values
 from tracer.serving.regions import output_sizes
 from tracer.serving.target import Target
 from tracer.sources.base import FrameValues, Source
@@ -123,11 +123,11 @@ def _indices_of_original_code(code: types.CodeType | None, original: types.CodeT
 # -- loading ------------------------------------------------------------------------------------------------------
 
 
-def load_entry(data: bytes, target: Target) -> _C.Entry:
+def load_entry(data: bytes, target: Target, unpickler: type[Unpickler] = Unpickler) -> _C.Entry:
     """The entry, made for this process. Raises Differs if something that it relies on has changed."""
     function, state = target.function, target.state
     values = values_of(target)
-    found: Saved = Unpickler(io.BytesIO(data), function, values, state).load()
+    found: Saved = unpickler(io.BytesIO(data), function, values, state).load()
     manager = CheckFunctionManager(found.guards, function.__code__, function.__globals__, fetched=found.fetched)
     guarded = GuardedCode(
         found.code,
@@ -150,7 +150,7 @@ def load_entry(data: bytes, target: Target) -> _C.Entry:
 def check_readable(data: bytes, entry: _C.Entry, target: Target) -> None:
     """Reads the data of an entry back. Raises Refused if that fails here already, or gives other guards or another graph."""
     try:
-        found: GuardedCode = load_entry(data, target).guarded_code
+        found: GuardedCode = load_entry(data, target, CheckingUnpickler).guarded_code
     except Differs as error:
         raise Refused(f"it cannot be loaded: {error}") from None
     except Exception as error:

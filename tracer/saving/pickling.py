@@ -28,6 +28,7 @@ from tracer.guards.tensors import MarksMatch
 from tracer.guards.unchanged import ABSENT, ClassFacts, CodeFact, Found, Unchanged, find, held
 from tracer.runtime.region_state import RegionState
 from tracer.saving.closures import (
+    UnreadData,
     compiled_graph,
     data_of_graph,
     is_compiled_graph,
@@ -471,3 +472,11 @@ def dump(value: Any, where: ObjectPaths, function: types.FunctionType, state: Re
 def frame_values(function: types.FunctionType, known: Mapping[str, Any]) -> FrameValues:
     """The values that sources can read before any call. `known`: the arguments that are known already."""
     return FrameValues.of(function.__code__, known, function.__globals__, function.__closure__)
+
+
+class CheckingUnpickler(Unpickler):
+    """Reads all but what compiled graphs have written themselves: that may need a state of the program in which they run."""
+
+    def _name(self, module: str, qualname: str, fingerprint: str) -> Any:
+        found = super()._name(module, qualname, fingerprint)
+        return UnreadData if found is of_own_data else found
