@@ -174,9 +174,7 @@ class RegionState:
             if answer is not TRACE:
                 return answer
         if operations_are_observed():
-            if self.on_not_traced is not None:
-                self.on_not_traced()
-            return None
+            return self._run_in_cpython()
         self.stats["miss"] += 1
         if metrics.listeners:
             events.tell_miss(self, function, args)
@@ -201,7 +199,7 @@ class RegionState:
             try:
                 return self.find_or_make_entry(function, args, concurrent)
             except errors.NotNow:
-                return None
+                return self._run_in_cpython()
             except (errors.Unsupported, errors.UserError, errors.BackendCompilerFailed, errors.RecompileError,
                     errors.FailOnRecompileLimitHit):  # fmt: skip
                 raise
@@ -219,6 +217,11 @@ class RegionState:
                 )
                 self.record_event("skip", function, f"{type(error).__name__}: {error}", reason="error")
                 return _C.SKIP
+
+    def _run_in_cpython(self) -> None:
+        """The answer for a call that may not be traced, though one like it may."""
+        if self.on_not_traced is not None:
+            self.on_not_traced()
 
     def frame_state(self, function: types.FunctionType) -> FrameState:
         return self.state_of(function.__code__, function.__globals__)
