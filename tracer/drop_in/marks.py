@@ -132,7 +132,7 @@ def _noting(mark: Callable[..., Any]) -> Callable[..., Any]:
                 bound.arguments["index"] = dim
             with _keeping_predicates(said["t"]):
                 mark(*bound.args, **bound.kwargs)
-        user_marks.changes.note()
+        user_marks.note_mark(said["t"])
 
     return marks
 
