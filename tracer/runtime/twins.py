@@ -103,10 +103,11 @@ def _shares(state: RegionState) -> bool:
 
 def _settings_of(state: RegionState) -> tuple[Any, ...]:
     """What traces depend on beside the object and the call."""
-    return *_backend_key(state.compiler_fn), state.fullgraph, state.dynamic, *config.of_traces().values()
+    return *backend_key(state.compiler_fn), state.fullgraph, state.dynamic, *config.of_traces().values()
 
 
-def _backend_key(backend: Backend) -> tuple[Any, ...]:
+def backend_key(backend: Backend) -> tuple[Any, ...]:
+    """Hashable; equal for backends that are the same function with the same options, as long as that lives."""
     function = backend.compiler_fn
     if type(function) is types.MethodType:  # made anew at each read
         return id(function.__self__), id(function.__func__), _value_key(backend.options), backend.repeated
