@@ -26,6 +26,7 @@ class SettingsOfAgain(Settings):
     """The settings of a decoration that goes on in the region of an earlier one, or leaves its own to later ones."""
 
     earlier: Earlier | None = None
+    install: object = None
 
     def new_region(self, target: object, *, is_of_module: bool = False) -> RegionState:
         assert self.earlier is not None
@@ -46,30 +47,32 @@ class Earlier:
     def __reduce__(self) -> tuple[Any, ...]:
         return Earlier, ()
 
-    def region(self, settings: Settings) -> RegionState | None:
+    def region(self, settings: SettingsOfAgain) -> RegionState | None:
         """The region of an earlier decoration with these settings. One that was sealed since belongs to that decoration alone."""
         found = self._regions.get(_key(settings))
         return found if found is not None and found.miss_handler is None else None
 
-    def keep(self, settings: Settings, region: RegionState) -> None:
+    def keep(self, settings: SettingsOfAgain, region: RegionState) -> None:
         self._regions[_key(settings)] = region
         if len(self._regions) > _MOST:
             del self._regions[next(iter(self._regions))]
 
 
-def settings_of_again(target: Any, settings: Settings) -> Settings:
-    """The settings for one more decoration of what may have been decorated before: a function, without declared shapes."""
-    if type(target) is not types.FunctionType or settings.shapes is not None:
+def settings_of_again(target: Any, settings: Settings, install: object) -> Settings:
+    """The settings for one more decoration of what may have been decorated before, in the same install: a function, without
+    declared shapes."""
+    if install is None or type(target) is not types.FunctionType or settings.shapes is not None:
         return settings
     earlier = target.__dict__.get(_ATTRIBUTE)
     if earlier is None or earlier.function is not target:  # `functools.wraps` copies the attributes of a function
         earlier = target.__dict__[_ATTRIBUTE] = Earlier(target)
     fields = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Settings)}
-    return SettingsOfAgain(**fields, earlier=earlier)
+    return SettingsOfAgain(**fields, earlier=earlier, install=install)
 
 
-def _key(settings: Settings) -> tuple[Any, ...]:
+def _key(settings: SettingsOfAgain) -> tuple[Any, ...]:
     """Equal for decorations that make the same of a function. The objects whose ids it holds live as long as the region."""
     own = settings.fullgraph, settings.dynamic, settings.name, settings.recompile_limit, settings.capacity
     hooks = tuple(sorted((name, id(hook)) for name, hook in settings.hooks.items()))
-    return *backend_key(settings.compiler()), *own, settings.compile_timeout, hooks, *config.of_traces().values()
+    made_by = *backend_key(settings.compiler()), settings.install
+    return *made_by, *own, settings.compile_timeout, hooks, *config.of_traces().values()

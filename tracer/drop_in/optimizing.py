@@ -39,10 +39,10 @@ class Compiling(Optimizer):
     """What `torch._dynamo.optimize(...)` returns: a decorator, which torch.compile applies to what it was given."""
 
     def __init__(
-        self, settings: Settings, module_class: type[CompiledModule], shapes_spec: Any = None, isolates: bool = False
+        self, settings: Settings, module_class: type[CompiledModule], shapes_spec: Any = None, shared_in: object = None
     ) -> None:
         super().__init__(settings)
-        self._isolates = isolates  # whether each result has entries of its own
+        self._shared_in = shared_in  # the install in which a function that is compiled again shares entries; None: it does not
         self._module_class = module_class
         self._shapes_spec = shapes_spec  # torch's; which parameters it means, only the target tells
 
@@ -57,7 +57,7 @@ class Compiling(Optimizer):
             return result
         if _is_call_of_module(target):  # `module.compile()` keeps what this returns in `module._compiled_call_impl`
             return CompiledCall(target.__self__, settings, in_place=True)
-        result = compiled(target, settings if self._isolates else settings_of_again(target, settings))
+        result = compiled(target, settings_of_again(target, settings, self._shared_in))
         own = getattr(result, "__func__", result)  # attributes of a bound method are those of its function
         if isinstance(own, (Dispatcher, CompiledCallable)):
             label(own, target)
@@ -122,7 +122,8 @@ class Entrances:
             hooks["guard_filter_fn"] = filter_of(hooks["guard_filter_fn"])
         hooks = {**self._settings["hooks"], **hooks}
         settings = Settings(**{**self._settings, **given, **choice._asdict(), "hooks": hooks}, fullgraph=fullgraph)
-        return Compiling(settings, self._module_class, _shapes_spec_in(said), bool(said.get("isolate_recompiles")))
+        shared_in = None if said.get("isolate_recompiles") else self
+        return Compiling(settings, self._module_class, _shapes_spec_in(said), shared_in)
 
 
 def _shapes_spec_in(said: dict[str, Any]) -> Any:
