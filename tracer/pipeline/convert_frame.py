@@ -305,6 +305,7 @@ class FrameConversion:
             unsupported("abandoned-generator", value="suspended in a try or with block")
         output = trace.output
         output.graph.output(tuple(nodes))
+        output.resized_leaves.remove()
         output.remove_dead_nodes()
         inputs = output.remove_unused_inputs()
         trace.refuse_results(nodes, inputs)
