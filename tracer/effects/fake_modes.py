@@ -7,11 +7,12 @@ the entry's guard on torch's state says that such a mode is on.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+Switch = Callable[[FakeTensorMode], None]
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 
 
@@ -23,27 +24,28 @@ def fake_mode() -> FakeTensorMode | None:
     return mode if type(mode) is FakeTensorMode else None
 
 
-@contextlib.contextmanager
-def without(mode: FakeTensorMode | None) -> Iterator[None]:
+def without(mode: FakeTensorMode | None) -> contextlib.AbstractContextManager[None]:
     """Within, the mode that `fake_mode` found is off."""
-    if mode is None:
-        yield
-        return
-    torch._C._unset_dispatch_mode(_FAKE)
-    try:
-        yield
-    finally:
-        torch._C._set_dispatch_mode(mode)
+    return contextlib.nullcontext() if mode is None else _between(mode, _off, _on)
+
+
+def within(mode: FakeTensorMode | None) -> contextlib.AbstractContextManager[None]:
+    """Within, a mode that was taken off is on."""
+    return contextlib.nullcontext() if mode is None else _between(mode, _on, _off)
 
 
 @contextlib.contextmanager
-def within(mode: FakeTensorMode | None) -> Iterator[None]:
-    """Within, a mode that was taken off is on."""
-    if mode is None:
-        yield
-        return
-    torch._C._set_dispatch_mode(mode)
+def _between(mode: FakeTensorMode, first: Switch, last: Switch) -> Iterator[None]:
+    first(mode)
     try:
         yield
     finally:
-        torch._C._unset_dispatch_mode(_FAKE)
+        last(mode)
+
+
+def _on(mode: FakeTensorMode) -> None:
+    torch._C._set_dispatch_mode(mode)
+
+
+def _off(mode: FakeTensorMode) -> None:
+    torch._C._unset_dispatch_mode(_FAKE)
