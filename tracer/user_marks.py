@@ -296,6 +296,8 @@ def temporarily_marked(tensor: object, marks: dict[int, DimMark]) -> Iterator[No
         yield
     finally:
         setattr(tensor, DIMS, before)
+        if not before:
+            marked.discard(tensor)
         changes.note()
 
 

@@ -115,3 +115,10 @@ def test_a_mark_counts_that_was_set_before_the_call_of_another_tensor_was_traced
     for x in (rows, columns, torch.ones(5, 4), torch.ones(3, 7)):
         compiled(x)
     assert len(tracer.region_of(compiled).entries()) == 2
+
+
+def test_marks_that_were_taken_back_make_no_entry_look_for_marks():
+    x = torch.ones(3)
+    with user_marks.temporarily_marked(x, {0: DimMark("dynamic")}):
+        assert any(each is x for each in user_marks.marked.objects())
+    assert not any(each is x for each in user_marks.marked.objects())
