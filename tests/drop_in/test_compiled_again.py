@@ -74,10 +74,72 @@ def test_each_result_is_an_object_of_its_own():
     assert first is not second and not hasattr(second, "note")
 
 
-def test_functions_with_the_same_code_have_entries_of_their_own():
+def closure(value, default=1.0):
+    def fn(x, scale=default):
+        held = value(x) if callable(value) else value
+        return x * scale + held
+
+    return fn
+
+
+LINEAR = [torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)]
+VALUES = {
+    "tensors": ([torch.ones(3), torch.zeros(3), torch.full((3,), 2.0)], 1),
+    "tensors of other sizes": ([torch.ones(3), torch.ones(1)], 2),
+    "ints": ([5, 5, 7], 2),
+    "texts of functions": ([torch.sin, torch.cos, torch.sin], 2),
+    "modules": (LINEAR, 1),
+    "a module and a function": ([LINEAR[0], torch.sin], 2),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_functions_with_the_same_code_share_what_their_guards_allow(name):
+    values, most = VALUES[name]
+    graphs, alive = Graphs(), []
+    for value in values:
+        alive.append(torch.compile(closure(value), backend=graphs.backend))
+        for x in (X, X * 2):
+            assert torch.equal(alive[-1](x), closure(value)(x))
+    assert len(graphs) == most
+
+
+def test_defaults_and_results_belong_to_each_function():
     graphs = Graphs()
-    for _ in range(2):
-        torch.compile(made(), backend=graphs.backend)(X)
+    compiled = [torch.compile(closure(1.0, default), backend=graphs.backend) for default in (2.0, 3.0, 2.0)]
+    assert [each(X).tolist() for each in compiled] == [[3.0] * 3, [4.0] * 3, [3.0] * 3]
+
+
+def test_what_a_function_writes_to_its_cells_stays_with_it():
+    def maker(count):
+        def fn(x):
+            nonlocal count
+            count += 1
+            return x * count, count
+
+        return fn
+
+    starts = (1, 1, 5, 7)
+    expected = [maker(start) for start in starts]
+    seen = [torch.compile(maker(start), backend="eager") for start in starts]
+    for _ in range(3):
+        for wanted, got in zip(expected, seen, strict=True):
+            (product, count), (same, counted) = wanted(X), got(X)
+            assert torch.equal(product, same) and count == counted
+
+
+def test_closures_behind_a_graph_break_share_too():
+    def maker(value):
+        def fn(x):
+            y = x + value
+            torch._dynamo.graph_break()
+            return y * value
+
+        return fn
+
+    graphs = Graphs()
+    compiled = [torch.compile(maker(torch.full((3,), float(number))), backend=graphs.backend) for number in range(3)]
+    assert [each(X).tolist() for each in compiled] == [[0.0] * 3, [2.0] * 3, [6.0] * 3]
     assert len(graphs) == 2
 
 

@@ -1,7 +1,8 @@
 """Functions that a program gives to torch.compile more than once: `torch.compile(f)(x)` in a loop, or in a function that is
 called often. Each result is an object of its own, and all have the entries of the first, as under torch's tracer.
 
-What was compiled for a function lies in the function, so that both go together.
+What was compiled for a function lies in the function, so that both go together. Functions of the same code, such as closures that
+one function makes, take over from one another what their guards allow (docs/decisions/sharing.md).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class SettingsOfAgain(Settings):
         region = self.earlier.region(self)
         if region is None:
             region = super().new_region(target, is_of_module=is_of_module)
+            region.shares_code = not is_of_module
             self.earlier.keep(self, region)
         return region
 
