@@ -88,7 +88,13 @@ DOORS: dict[str, set[str]] = {
         "tracer.operators.graph_functions",
     },
     "torch._numpy": {"tracer.graph.operations.array_operations"},
-    "torch._subclasses": {"tracer.graph", "tracer.operators", "tracer.backends.view_strides", BRIDGE},
+    "torch._subclasses": {
+        "tracer.graph",
+        "tracer.operators",
+        "tracer.effects.fake_modes",
+        "tracer.backends.view_strides",
+        BRIDGE,
+    },
     "torch.utils._device": {
         "tracer.effects.function_modes",
         "tracer.interpreter.overriding",

@@ -56,6 +56,10 @@ class IdentityMap:
     def discard(self, obj: object) -> None:
         self._notes.pop(id(obj), None)
 
+    def objects(self) -> Iterator[object]:
+        """Those that live."""
+        return (found for holder, _ in list(self._notes.values()) if (found := holder()) is not None)
+
     def get(self, obj: object, default: Any = None) -> Any:
         found = self._notes.get(id(obj))
         return found[1] if found is not None and found[0]() is obj else default
@@ -199,6 +203,10 @@ class SizesByName:
         found = {dim: ask.mark(name, dim) for dim in range(rank)}
         return {dim: DimMark(kind) for dim, kind in found.items() if kind is not None}
 
+    def said(self) -> tuple[str, ...]:
+        """All that is marked so, to be compared with what was at another time."""
+        return () if self.elsewhere is None else self.elsewhere.said()
+
     def has_int(self, name: str, value: int) -> bool:
         """Whether the int of a source is marked."""
         return self.elsewhere is not None and (self.elsewhere.mark(name, None) is not None or self.has_value(value))
@@ -219,12 +227,23 @@ class NamedSizes(Protocol):
         """The values of sizes and ints that are marked wherever they occur."""
         ...
 
+    def said(self) -> tuple[str, ...]:
+        """The names and values as the settings have them."""
+        ...
+
 
 sizes_by_name = SizesByName()
 DIMS = "_tracer_dims"  # the attribute of a tensor that holds its marks
 
 
 changes = _C.Counter()  # counts the calls that set marks in this process; a guard on marks reads tensors only if it has increased
+marked = IdentityMap()  # the tensors that were marked
+
+
+def note_mark(tensor: object) -> None:
+    """Called when a mark was set on a tensor."""
+    marked.set(tensor)
+    changes.note()
 
 
 def dim_marks(tensor: object) -> dict[int, DimMark]:
@@ -273,7 +292,7 @@ def marks_of_torch(attributes: Mapping[str, Any], tensor: Any) -> dict[int, DimM
 def set_dim_marks(tensor: object, marks: dict[int, DimMark]) -> None:
     """Adds to the marks of a tensor; a dim marked again takes the new mark."""
     setattr(tensor, DIMS, {**dim_marks(tensor), **marks})
-    changes.note()
+    note_mark(tensor)
 
 
 @contextlib.contextmanager
@@ -285,6 +304,8 @@ def temporarily_marked(tensor: object, marks: dict[int, DimMark]) -> Iterator[No
         yield
     finally:
         setattr(tensor, DIMS, before)
+        if not before:
+            marked.discard(tensor)
         changes.note()
 
 

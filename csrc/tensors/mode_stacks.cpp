@@ -15,6 +15,7 @@ namespace tracer {
 namespace {
 
 PyTypeObject *device_context_class = nullptr; /* what set_default_device() and `with torch.device(...)` push */
+PyTypeObject *fake_mode_class = nullptr;
 
 using Kind = ModeStack::Kind;
 
@@ -49,7 +50,7 @@ Mode
 remember(Kind kind, PyObject *object)
 {
     Mode mode{(PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(object)), context_device(object), Mode::Device};
-    if (mode.held == nullptr && kind == Kind::OfFunctions) {
+    if (mode.held == nullptr && (kind == Kind::OfFunctions || mode.type == fake_mode_class)) {
         mode.held = Py_NewRef(Py_None);
         mode.by = Mode::Class;
     }
@@ -203,7 +204,8 @@ int
 mode_stacks_init()
 {
     device_context_class = (PyTypeObject *)import_name("torch.utils._device", "DeviceContext");
-    return device_context_class == nullptr ? -1 : 0;
+    fake_mode_class = (PyTypeObject *)import_name("torch._subclasses.fake_tensor", "FakeTensorMode");
+    return device_context_class == nullptr || fake_mode_class == nullptr ? -1 : 0;
 }
 
 } // namespace tracer

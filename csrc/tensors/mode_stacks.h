@@ -12,8 +12,8 @@
 namespace tracer {
 
 /* A mode on a stack. Device contexts are the same if their devices are, other torch-function modes if their classes are: what a trace
- * read of such a mode has guards of its own. Dispatch modes are the same if they are the same object, which is not kept alive,
- * unless it allows no weak reference. */
+ * read of such a mode has guards of its own. So are fake modes: a graph does under each what it does under another. Other dispatch
+ * modes are the same if they are the same object, which is not kept alive, unless it allows no weak reference. */
 struct Mode {
     PyTypeObject *type; /* strong */
     PyObject *held;     /* strong: a weak reference to the mode, the mode, the device, or None */

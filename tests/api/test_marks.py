@@ -102,3 +102,23 @@ def test_methods_without_weak_references_can_be_marked():
     tracer.disallow_in_graph(torch.Tensor.add)
     assert user_marks.graph_policy.get(torch.Tensor.add) == "disallow"
     user_marks.graph_policy.discard(torch.Tensor.add)
+
+
+def test_a_mark_counts_that_was_set_before_the_call_of_another_tensor_was_traced():
+    rows, columns = torch.ones(3, 4), torch.ones(3, 4)
+    tracer.mark_dynamic(rows, 0)
+    tracer.mark_dynamic(columns, 1)
+    compiled = tracer.optimize("eager")(lambda x: x.sum())
+    compiled(rows)
+    compiled(columns)
+    assert len(tracer.region_of(compiled).entries()) == 2
+    for x in (rows, columns, torch.ones(5, 4), torch.ones(3, 7)):
+        compiled(x)
+    assert len(tracer.region_of(compiled).entries()) == 2
+
+
+def test_marks_that_were_taken_back_make_no_entry_look_for_marks():
+    x = torch.ones(3)
+    with user_marks.temporarily_marked(x, {0: DimMark("dynamic")}):
+        assert any(each is x for each in user_marks.marked.objects())
+    assert not any(each is x for each in user_marks.marked.objects())

@@ -100,7 +100,7 @@ def test_sizes_are_marked_by_name(installed, listed, varying, entries):
         return x * n * x.shape[0]
 
     with torch.compiler.config.patch(dynamic_sources=listed):
-        compiled = torch.compile(scaled)
+        compiled = torch.compile(scaled, isolate_recompiles=True)
         for rows in (4, *varying):
             x = torch.ones(rows, 6)
             assert torch.equal(compiled(x, 3), x * 3 * rows)

@@ -216,3 +216,47 @@ def test_a_write_behind_an_exchange_of_data_is_in_the_history_of_the_input(fn):
         return [leaf.grad for leaf in leaves]
 
     Comparison().same(gradients(fn), gradients(optimize("eager")(fn)), "gradients")
+
+
+def replaced_and_emptied(x, y):
+    x.data = y
+    y.data = torch.zeros([0])
+    return x, y.shape, y.requires_grad, y.is_leaf
+
+
+def emptied_and_returned(x, y):
+    y.data = torch.zeros([0])
+    return y, x * 2
+
+
+@pytest.mark.parametrize("program", [replaced_and_emptied, emptied_and_returned])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_leaf_with_a_gradient_is_given_data_of_another_size(program, backend):
+    compiled = optimize(backend, fullgraph=True)(program)
+    for _ in range(3):
+        outcomes = []
+        for function in (program, compiled):
+            x, y = (torch.full((6,), value, requires_grad=True) for value in (1.0, 2.0))
+            first, *rest = function(x, y)
+            x.backward(torch.ones(6))
+            outcomes.append((first, rest, x, y, x.grad, y.grad))
+        Comparison().same(*outcomes, backend)
+
+
+def test_operations_on_a_leaf_of_which_the_size_changes_break_the_graph():
+    def before(x):
+        y = x * 2
+        x.data = torch.ones(4)
+        return y
+
+    def after(x):
+        x.data = torch.ones(4)
+        return x * 2
+
+    def twice(x):
+        x.data = torch.ones(4)
+        x.data = torch.ones(4, 2)
+        return x
+
+    for program in (before, after, twice):
+        breaks(program, torch.ones(3, requires_grad=True))

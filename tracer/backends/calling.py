@@ -67,6 +67,16 @@ class Backend:
             verify(gm, compiled, [item.real for item in inputs], self.name)
         return compiled
 
+    def compile_for_fakes(self, gm: torch.fx.GraphModule, inputs: list[GraphInput]) -> Callable[..., Any]:
+        """As `compile_graph`, for a graph of fake tensors of the program. They have no data for kernels, so the graph runs as it
+        is written. A backend of the user's own is called all the same: it may collect the graphs."""
+        as_written: Callable[..., Any] = gm.forward
+        if self.runs_as_written:
+            return self(gm, self.examples(inputs))
+        if not (self.is_built_in or self.needs_real_inputs):
+            self(gm, self.examples(inputs))
+        return as_written
+
     def examples(self, inputs: list[GraphInput]) -> list[Any]:
         """The fake inputs, or the real ones for a backend that needs them. It may read any of their sizes, so all become
         constants."""

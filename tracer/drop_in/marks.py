@@ -81,6 +81,11 @@ class NamedSizes:
         """The sizes and ints that are marked by their values."""
         return _listed(getattr(torch.compiler.config, "dynamic_values", ""))
 
+    def said(self) -> tuple[str, ...]:
+        """The names and values as the settings have them."""
+        settings = torch.compiler.config
+        return settings.dynamic_sources, settings.unbacked_sources, getattr(settings, "dynamic_values", "")
+
 
 class _Named(NamedTuple):
     pattern: str
@@ -132,7 +137,7 @@ def _noting(mark: Callable[..., Any]) -> Callable[..., Any]:
                 bound.arguments["index"] = dim
             with _keeping_predicates(said["t"]):
                 mark(*bound.args, **bound.kwargs)
-        user_marks.changes.note()
+        user_marks.note_mark(said["t"])
 
     return marks
 

@@ -19,6 +19,7 @@ from tracer.api.settings import Settings
 from tracer.backends.calling import Backend
 from tracer.drop_in.ahead import compile_ahead
 from tracer.drop_in.backends import choice_of
+from tracer.drop_in.compiled_again import settings_of_again
 from tracer.drop_in.guard_filters import filter_of
 from tracer.drop_in.modules import CompiledModule, PrefixedModule, label
 from tracer.drop_in.shape_specs import shape_spec_of, shapes_spec_of
@@ -28,7 +29,8 @@ from tracer.errors import UserError
 _HOOKS = ("guard_export_fn", "guard_fail_fn", "guard_filter_fn")
 _SHAPES = ("shapes_spec", "dynamic_shapes")  # the names of one argument in torch 2.13 and 2.14
 _TAKEN = frozenset((*_HOOKS, *_SHAPES, "recompile_limit", "dynamic"))
-# isolate_recompiles: whatever is compiled has entries of its own here. rebuild_ctx: for compiled autograd.
+# isolate_recompiles: entries are shared by a function that is compiled again, and it asks for none of these; nothing else shares
+# them. rebuild_ctx: for compiled autograd.
 _HOLDS_ANYWAY = frozenset(("isolate_recompiles", "rebuild_ctx", "export_constraints"))
 _SAYS_NOTHING = (None, False)
 
@@ -36,8 +38,11 @@ _SAYS_NOTHING = (None, False)
 class Compiling(Optimizer):
     """What `torch._dynamo.optimize(...)` returns: a decorator, which torch.compile applies to what it was given."""
 
-    def __init__(self, settings: Settings, module_class: type[CompiledModule], shapes_spec: Any = None) -> None:
+    def __init__(
+        self, settings: Settings, module_class: type[CompiledModule], shapes_spec: Any = None, shared_in: object = None
+    ) -> None:
         super().__init__(settings)
+        self._shared_in = shared_in  # the install in which a function that is compiled again shares entries; None: it does not
         self._module_class = module_class
         self._shapes_spec = shapes_spec  # torch's; which parameters it means, only the target tells
 
@@ -52,7 +57,7 @@ class Compiling(Optimizer):
             return result
         if _is_call_of_module(target):  # `module.compile()` keeps what this returns in `module._compiled_call_impl`
             return CompiledCall(target.__self__, settings, in_place=True)
-        result = compiled(target, settings)
+        result = compiled(target, settings_of_again(target, settings, self._shared_in))
         own = getattr(result, "__func__", result)  # attributes of a bound method are those of its function
         if isinstance(own, (Dispatcher, CompiledCallable)):
             label(own, target)
@@ -117,7 +122,8 @@ class Entrances:
             hooks["guard_filter_fn"] = filter_of(hooks["guard_filter_fn"])
         hooks = {**self._settings["hooks"], **hooks}
         settings = Settings(**{**self._settings, **given, **choice._asdict(), "hooks": hooks}, fullgraph=fullgraph)
-        return Compiling(settings, self._module_class, _shapes_spec_in(said))
+        shared_in = None if said.get("isolate_recompiles") else self
+        return Compiling(settings, self._module_class, _shapes_spec_in(said), shared_in)
 
 
 def _shapes_spec_in(said: dict[str, Any]) -> Any:

@@ -25,6 +25,7 @@ from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
 from tracer import _C, config
+from tracer.effects.fake_modes import fake_mode
 from tracer.effects.function_modes import are_traceable
 from tracer.effects.switches import KEPT, Setting, Switch
 from tracer.graph_breaks import unsupported
@@ -84,12 +85,15 @@ def write_state(state: State) -> None:
 
 def operations_are_observed() -> bool:
     """Whether the program has a torch-dispatch mode, a transform of torch.func or `torch.jit.trace` active on this thread: it
-    would see the tracer's own operations. Also if dispatch to Python is off, which fake tensors need."""
+    would see the tracer's own operations. A fake mode can be taken off meanwhile, where it is the only one. Also if dispatch to
+    Python is off, which fake tensors need."""
     if torch._C._get_tracing_state() is not None:
         return True
     if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
         return True
-    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return True
+    if torch._C._len_torch_dispatch_stack() and fake_mode() is None:
         return True
     return not are_traceable()
 

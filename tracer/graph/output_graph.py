@@ -20,6 +20,7 @@ from tracer import config
 from tracer.compat_torch.fx_nodes import another_node
 from tracer.graph.attempt import AttemptOptions
 from tracer.graph.compiled_wrappers import CompiledWrappers
+from tracer.graph.fakes.exchanged_data import ResizedLeaves
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, symbols_in
 from tracer.graph.fakes.function_views import FunctionViews
 from tracer.graph.fakes.input_memory import InputMemory
@@ -86,6 +87,7 @@ class OutputGraph:
         self._symbol_nodes: dict[Any, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None
         self.own_leaves = OwnLeaves()
+        self.resized_leaves = ResizedLeaves()
         self.function_views = FunctionViews()
         self._written: frozenset[int] = frozenset()  # storages that the nodes recorded so far write to
         self._kept: set[Source] = set()  # inputs that the graph writes to without naming them

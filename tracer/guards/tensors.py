@@ -149,6 +149,7 @@ class Changes(Protocol):
     def count(self) -> int: ...
 
 
+ALWAYS = -1  # a count of changes that there never is
 Marks = frozenset[tuple[int, Any]]  # the marks of one tensor: (dim, mark)
 
 
@@ -179,7 +180,7 @@ class MarksMatch(Guard):
     """The marks that the user set on the dims of tensors are among those that the trace took into account.
 
     They lie in the tensor's own `attribute` as a dict from dim to mark; an unmarked tensor always passes. They are
-    looked at only if marks were set since the trace, when `changes.count` was `count`.
+    looked at only if marks were set since the trace, when `changes.count` was `count`; at each call if that is `ALWAYS`.
     """
 
     group: tuple[Source, ...]

@@ -17,6 +17,7 @@ from tracer.protocol.variable import VariableTracker
 from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from tracer.variables.tensors.nested_tensors import NestedTensorVariable, RaggedSizeVariable
+from tracer.variables.tensors.program_fakes import ProgramFakeVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable
 from tracer.variables.values.constant import ConstantVariable, is_constant_value
@@ -45,7 +46,8 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
             unsupported("tensor-subclass", cls=type(example).__qualname__, source=f"a result of {node.target}")
         if example.dtype in _QUANTISED or example.is_nested:  # fakes lose the quantiser or the nested sizes
             unsupported("unsupported-tensor", value=f"a result of {node.target}")
-        variable = TensorVariable(node, example)
+        is_fake = output.world.program_fakes.come_from(node)
+        variable = ProgramFakeVariable(node, example) if is_fake else TensorVariable(node, example)
         output.track(example, variable)
         return variable
     if ragged_of(example) is not None:

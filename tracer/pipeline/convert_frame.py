@@ -17,6 +17,7 @@ from shapes import emission
 from tracer import _C, config, errors, graph_breaks, logs, monitoring
 from tracer.bytecode import is_resume_code, loop_resumed_in, resumes_at
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
+from tracer.effects import fake_modes
 from tracer.effects.function_modes import function_modes, taken_off
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.graph.attempt import AttemptOptions
@@ -72,7 +73,8 @@ class FrameConversion:
     ) -> None:
         self.region, self.function, self.args = region, function, args
         self.modes = function_modes()
-        self.call = TracedCall(function, args, self.modes)
+        self.fake_mode = fake_modes.fake_mode()
+        self.call = TracedCall(function, args, self.modes, self.fake_mode)
         self.snapshot = snapshot  # torch's global state before the trace
         self.limit = limit
         self.calls_instead: tuple[Any, Any] | None = None  # see errors.Unsupported; of the break that the trace is to stop at
@@ -88,6 +90,10 @@ class FrameConversion:
 
     def entry(self) -> Any:
         """Traces and makes the entry; a second time if another thread or a finalizer has changed what the guards read."""
+        with fake_modes.without(self.fake_mode):
+            return self._entry_under_modes()
+
+    def _entry_under_modes(self) -> Any:
         if not self.modes:
             return self._entry()
         with taken_off(self.modes):
@@ -196,6 +202,7 @@ class FrameConversion:
             specialize_zero_one=always,
             where=where,
             past=self.state.past,
+            under_fake_mode=self.fake_mode is not None,
         )
         trace = Trace(policy, world, options, break_at, self.limit.check)
         current = weakref.ref(trace)
@@ -298,6 +305,7 @@ class FrameConversion:
             unsupported("abandoned-generator", value="suspended in a try or with block")
         output = trace.output
         output.graph.output(tuple(nodes))
+        output.resized_leaves.remove()
         output.remove_dead_nodes()
         inputs = output.remove_unused_inputs()
         trace.refuse_results(nodes, inputs)
@@ -347,20 +355,22 @@ class FrameConversion:
         entries = [
             entry.guarded_code for entry in entries_of(self.region.region, self.function.__code__, self.function.__globals__)
         ]
-        compiled = known_graphs.callable_for(gm, trace, self.function, self.snapshot, entries)
+        fake = trace.output.world.program_fakes.met
+        compiled = None if fake else known_graphs.callable_for(gm, trace, self.function, self.snapshot, entries)
         if compiled is None:
             try:
-                compiled = self._call_backend(gm, name, inputs)
+                compiled = self._call_backend(gm, name, inputs, fake)
             except errors.BackendCompilerFailed as failure:
                 if not trace.output.world.fake_mode.met_wrapper or trace.options.refuses_wrappers:
                     raise
                 why = str(failure.inner_exception or failure).strip().partition("\n")[0]
                 raise errors.TraceAnew(refuses_wrappers=f"the backend fails ({why})") from None
-        may_come_again = not self.region.compiler_fn.needs_real_inputs and known_graphs.outdates_itself(trace)
+        may_come_again = not fake and not self.region.compiler_fn.needs_real_inputs and known_graphs.outdates_itself(trace)
         self.backends_callable = compiled if may_come_again else None
         return without_hook(compiled) if trace.break_at is not None else compiled
 
-    def _call_backend(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any]) -> Callable[..., Any]:
+    def _call_backend(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], fake: bool) -> Callable[..., Any]:
+        """`fake`: the graph works on fake tensors of the program."""
         logs.emit("graph", lambda: log_texts.graph_table(gm.graph, name))
         logs.emit("graph_code", lambda: log_texts.graph_code(gm.graph, name))
         logs.emit("graph_sizes", lambda: log_texts.graph_sizes(gm.graph, name))
@@ -369,7 +379,9 @@ class FrameConversion:
         if self.region.on_graph is not None:
             self.region.on_graph(gm, self.region.compiler_fn.examples(inputs))
         started = time.perf_counter()
-        if self.region.compiler_fn.runs_as_written:
+        if fake:
+            compiled = self.limit.run(lambda: self.region.compiler_fn.compile_for_fakes(gm, inputs))
+        elif self.region.compiler_fn.runs_as_written:
             compiled = self.region.compiler_fn.compile_graph(gm, inputs)
         else:
             compiled = self.limit.run(lambda: self.region.compiler_fn.compile_graph(gm, inputs))

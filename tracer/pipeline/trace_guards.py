@@ -16,7 +16,7 @@ from tracer.guards.identity import Distinct, TypeMatch
 from tracer.guards.nested import RaggedMatch
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import GlobalStateMatch
-from tracer.guards.tensors import MarksMatch
+from tracer.guards.tensors import ALWAYS, MarksMatch
 from tracer.guards.unchanged import Unchanged
 from tracer.interpreter.trace import Trace
 from tracer.protocol.variable import VariableTracker
@@ -116,10 +116,12 @@ def _unchanged_definitions(trace: Trace) -> list[Guard]:
 
 
 def _dim_marks(trace: Trace) -> list[Guard]:
-    """The inputs must have the same marks on their dims."""
+    """The inputs must have the same marks on their dims. Tensors that were marked before may come at a later call."""
     if not trace.marks:
         return []
-    return [MarksMatch.of(user_marks.DIMS, trace.marks, user_marks.changes, trace.marks_counted)]
+    inputs = {id(item.real) for item in trace.output.inputs.values()}
+    others = any(id(tensor) not in inputs for tensor in user_marks.marked.objects())
+    return [MarksMatch.of(user_marks.DIMS, trace.marks, user_marks.changes, ALWAYS if others else trace.marks_counted)]
 
 
 def _shape_guards(texts: list[GuardText]) -> list[Guard]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tracer import errors
 from tracer.bytecode.slots import argument_slots
+from tracer.effects import fake_modes
 from tracer.effects.function_modes import put_back
 from tracer.guards.base import Guard
 from tracer.guards.state import GlobalStateMatch
@@ -23,11 +25,13 @@ class StaleGuards(Exception):
 
 @dataclass(frozen=True)
 class TracedCall:
-    """`args`: the argument slots of the function. `modes`: torch-function modes that are on where it is called."""
+    """`args`: the argument slots of the function. `modes`: torch-function modes that are on where it is called; `fake_mode`: the
+    fake mode that is."""
 
     function: types.FunctionType
     args: tuple[Any, ...]
     modes: list[Any]
+    fake_mode: Any
 
     def values(self) -> FrameValues:
         """What the sources of its guards are read from."""
@@ -40,7 +44,7 @@ class TracedCall:
         if keeps is None:
             return guards
         offered = [guard for guard in guards if not _is_of_mode(guard)]
-        with put_back(self.modes):
+        with self._modes_on():
             answers = list(keeps(offered, self.values()))
         if len(answers) != len(offered):
             raise errors.UserError(f"guard_filter_fn was given {len(offered)} guards and answered for {len(answers)}")
@@ -48,11 +52,17 @@ class TracedCall:
         of_state = any(isinstance(guard, GlobalStateMatch) for guard in kept.values())
         return [guard for guard in guards if id(guard) in kept or (of_state and _is_of_mode(guard))]
 
+    @contextlib.contextmanager
+    def _modes_on(self) -> Iterator[None]:
+        """Within, the modes are on that were taken off for the trace."""
+        with fake_modes.within(self.fake_mode), put_back(self.modes):
+            yield
+
     def check_holds(self, guarded: GuardedCode) -> None:
         """Raises StaleGuards if the guards do not hold for this call."""
         function, args = self.function, self.args
         positional = (*args, function.__closure__) if function.__code__.co_freevars else args
-        with put_back(self.modes):
+        with self._modes_on():
             holds = guarded.manager.holds(guarded.check_fn(*positional))
             failure = None if holds else guarded.manager.explain(args, function.__closure__)
         if not holds:

@@ -78,6 +78,7 @@ class RegionState:
     compile_timeout: float | None = None  # seconds; None: config.compile_timeout
     on_evict: Callable[[upkeep.Eviction], None] | None = None
     is_of_module: bool = False  # it serves calls of one module, and shares with regions of modules that are like it
+    shares_code: bool = False  # it serves calls of one function, and shares with regions of functions of the same code
 
     def __post_init__(self) -> None:
         if self.compiler_fn.needs_real_inputs:
@@ -97,7 +98,7 @@ class RegionState:
         self.returning_codes = IdentityMap()  # the part of those whose result a resume function of an outer frame gets
         # (id of code, id of globals) -> dispatcher. The dispatcher keeps both alive, and the entry that calls it keeps it alive.
         self.resumes: weakref.WeakValueDictionary[tuple[int, int], _C.Dispatcher] = weakref.WeakValueDictionary()
-        self.structure: int | None = None  # of the module at its last miss, see runtime.twins
+        self.structure: int | None = None  # of the module or function at its last miss, see runtime.twins
         self.families: dict[tuple[Any, ...], twins.Family] = {}  # of the twins that it has, by what they have in common
         self.open_settings = IdentityMap()  # code of resume functions -> how many blocks of settings are open where they begin
         self.left_to_cpython = IdentityMap()  # code of resume functions that CPython runs
@@ -174,9 +175,7 @@ class RegionState:
             if answer is not TRACE:
                 return answer
         if operations_are_observed():
-            if self.on_not_traced is not None:
-                self.on_not_traced()
-            return None
+            return self._run_in_cpython()
         self.stats["miss"] += 1
         if metrics.listeners:
             events.tell_miss(self, function, args)
@@ -201,7 +200,7 @@ class RegionState:
             try:
                 return self.find_or_make_entry(function, args, concurrent)
             except errors.NotNow:
-                return None
+                return self._run_in_cpython()
             except (errors.Unsupported, errors.UserError, errors.BackendCompilerFailed, errors.RecompileError,
                     errors.FailOnRecompileLimitHit):  # fmt: skip
                 raise
@@ -219,6 +218,11 @@ class RegionState:
                 )
                 self.record_event("skip", function, f"{type(error).__name__}: {error}", reason="error")
                 return _C.SKIP
+
+    def _run_in_cpython(self) -> None:
+        """The answer for a call that may not be traced, though one like it may."""
+        if self.on_not_traced is not None:
+            self.on_not_traced()
 
     def frame_state(self, function: types.FunctionType) -> FrameState:
         return self.state_of(function.__code__, function.__globals__)

@@ -1,7 +1,8 @@
 """What the regions of equal objects have learnt in common: docs/decisions/sharing.md.
 
-Two regions are twins at a call if they compile modules of the same structure with the same settings, and the call runs the same
-code with the same globals. A `Family` is an index of what its regions have; it owns nothing, and goes with the last of them.
+Two regions are twins at a call if they compile modules of the same structure with the same settings (or functions of the same
+code, under `tracer.install()`), and the call runs the same code with the same globals. A `Family` is an index of what its
+regions have; it owns nothing, and goes with the last of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 
 from shapes import SizeHistory
 from tracer import _C, config
+from tracer.user_marks import sizes_by_name
 
 if TYPE_CHECKING:
     from tracer.backends.calling import Backend
@@ -78,7 +80,7 @@ def family_of(state: RegionState, function: types.FunctionType, args: tuple[Any,
         return None
     code = function.__code__
     if code in state.roots and code not in state.resume_codes:  # what it calls belongs to the structure of its last call
-        state.structure = _structure_of(args[0]) if args and isinstance(args[0], torch.nn.Module) else None
+        state.structure = _structure_at(state, code, args)
     if state.structure is None:
         return None
     key = (*_settings_of(state), state.structure, id(code), id(function.__globals__))
@@ -90,9 +92,10 @@ def family_of(state: RegionState, function: types.FunctionType, args: tuple[Any,
 
 
 def _shares(state: RegionState) -> bool:
-    """Whether a region takes part: it compiles one module, its entries are guarded in full, and nobody watches its traces."""
+    """Whether a region takes part: it compiles one module, or a function that shares; its entries are guarded in full, and nobody
+    watches its traces."""
     return (
-        state.is_of_module
+        (state.is_of_module or state.shares_code)
         and config.guard_nn_modules
         and not config.verify_correctness
         and state.shapes is None
@@ -103,10 +106,16 @@ def _shares(state: RegionState) -> bool:
 
 def _settings_of(state: RegionState) -> tuple[Any, ...]:
     """What traces depend on beside the object and the call."""
-    return *_backend_key(state.compiler_fn), state.fullgraph, state.dynamic, *config.of_traces().values()
+    return *backend_key(state.compiler_fn), state.fullgraph, state.dynamic, *of_process()
 
 
-def _backend_key(backend: Backend) -> tuple[Any, ...]:
+def of_process() -> tuple[Any, ...]:
+    """The settings of the process that traces depend on."""
+    return *config.of_traces().values(), *sizes_by_name.said()
+
+
+def backend_key(backend: Backend) -> tuple[Any, ...]:
+    """Hashable; equal for backends that are the same function with the same options, as long as that lives."""
     function = backend.compiler_fn
     if type(function) is types.MethodType:  # made anew at each read
         return id(function.__self__), id(function.__func__), _value_key(backend.options), backend.repeated
@@ -122,6 +131,13 @@ def _value_key(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value), tuple(map(_value_key, value))
     return object, id(value)
+
+
+def _structure_at(state: RegionState, code: types.CodeType, args: tuple[Any, ...]) -> int | None:
+    """What twins have in common at a call of what they compile: the structure of a module, or the code of a function."""
+    if not state.is_of_module:
+        return hash((types.CodeType, id(code)))
+    return _structure_of(args[0]) if args and isinstance(args[0], torch.nn.Module) else None
 
 
 def _structure_of(module: torch.nn.Module) -> int:

@@ -326,3 +326,14 @@ def test_a_key_that_the_function_deletes_from_a_dict_is_deleted_once():
         return wrap(delete, x)
 
     assert check(program, X, {"a": 1, "b": 2}).break_ids[0] == "effect-in-subgraph"
+
+
+def test_the_graphs_of_branches_are_named_after_the_operator():
+    def program(p, x):
+        inner = lambda a: torch.cond(p, torch.exp, torch.neg, (a,))
+        return torch.cond(p, inner, torch.sin, (x,))
+
+    graphs = Graphs()
+    tracer.optimize(graphs.backend, fullgraph=True)(program)(YES, X)
+    names = {name.rstrip("0123456789") for name, _ in graphs[0].named_modules()}
+    assert names == {"", "cond_true_", "cond_false_", "cond_true_1.cond_true_", "cond_true_1.cond_false_"}

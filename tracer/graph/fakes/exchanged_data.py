@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.functional_tensor import FunctionalTensor
 
 from tracer import _C
+from tracer.graph_breaks import unsupported
+
+if TYPE_CHECKING:
+    from torch import fx
 
 
 class _Exchanged(torch.autograd.Function):
@@ -33,6 +37,25 @@ def data_for(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     if not isinstance(data, FunctionalTensor) and not tensor.is_inference() and not data.is_inference():
         _C.share_version(data, tensor)
     return data
+
+
+class ResizedLeaves:
+    """Leaves that require a gradient and were given data of another size. Autograd would want a gradient of the size that they
+    have by then, whatever was recorded before. So a graph holds no operation on one, neither before nor after."""
+
+    def __init__(self) -> None:
+        self._steps: dict[fx.Node, int | None] = {}  # the node that stands for one afterwards -> the step
+
+    def note(self, node: fx.Node, step: int | None) -> None:
+        self._steps[node] = step
+
+    def remove(self) -> None:
+        """Called at the end of a trace. Drops the nodes, or breaks the graph where one was used."""
+        for node, step in reversed(self._steps.items()):
+            leaf = node.args[0]
+            if node.users or any(user.target not in (exchanged, data_for) for user in leaf.users):
+                unsupported("mutation-of-input", break_step=step, value="a leaf that is given data of another size")
+            node.graph.erase_node(node)
 
 
 def assign_data(tensor: torch.Tensor, data: torch.Tensor) -> None:

@@ -24,6 +24,7 @@ from shapes.symbols import Symbol
 from tracer.graph.fakes.fake_mode import FakeMode
 from tracer.graph.fakes.input_memory import RealMemory
 from tracer.graph.fakes.nested_fakes import makes_nested, nested_in, running_nested
+from tracer.graph.fakes.program_fakes import ProgramFakes
 from tracer.graph.fakes.wrapper_fakes import WrapperFake, with_history, wrapper_fake, wrappers_in
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.graph.symbols.sym_node import SymNode
@@ -40,12 +41,15 @@ from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 class FakeWorld:
     """The symbols, the fake tensors and the operators of one trace."""
 
-    def __init__(self, env: ShapeEnv | None = None, *, asks_layout: bool = False, **options: Any) -> None:
-        """`options` are those of a new ShapeEnv."""
+    def __init__(
+        self, env: ShapeEnv | None = None, *, asks_layout: bool = False, under_fake_mode: bool = False, **options: Any
+    ) -> None:
+        """`options` are those of a new ShapeEnv. `under_fake_mode`: the program is under a FakeTensorMode of its own."""
         self.env = ShapeEnv(**options) if env is None else env
         self.torch_env = TorchShapeEnv(self.env)
         self.fake_mode = FakeMode(self.torch_env, asks_layout)
         self.operations = OperationCache(self.fake_mode)
+        self.program_fakes = ProgramFakes(under_fake_mode)
         self._memory = RealMemory()
         # While an operation runs, the dispatch keys that the thread included and excluded before it; None between operations.
         self._outer_keys: tuple[Any, Any] | None = None
@@ -300,7 +304,6 @@ def _is_plain(tensor: torch.Tensor) -> bool:
         and not tensor.is_quantized
         and not tensor.is_nested
         and not is_traceable_wrapper_subclass(tensor)
-        and not isinstance(tensor, FakeTensor)
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     )
 

@@ -223,7 +223,7 @@ def _cond_in_graph(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, arg
     if bodies[0].output_spec != bodies[1].output_spec or _constants(bodies[0]) != _constants(bodies[1]):
         call.refuse("its two branches return different structures")
     read, condition = call.captured(bodies), tx.as_graph_arg(pred)
-    modules = [call.module(name, body, read) for name, body in zip(("true_fn", "false_fn"), bodies)]
+    modules = [call.module(name, body, read) for name, body in zip(("cond_true", "cond_false"), bodies)]
     results = call.result(_OPERATORS.cond, (condition, *modules, tuple(read)), bodies[0].fakes, [condition, *read])
     return call.like(bodies[0], results)
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from shapes.policy import DimPolicy
-from tracer import user_marks
+from tracer import errors, user_marks
 from tracer.graph.fakes.fake_tensors import expr_of, is_leaf, is_symbolic
 from tracer.graph.fakes.nested_fakes import share_ragged_size
+from tracer.graph.fakes.program_fakes import has_own_symbols, is_program_fake
 from tracer.guards.base import Guard
 from tracer.guards.class_shape import ClassShape, ClassTemplate
 from tracer.guards.constants import LIBRARY_VALUES, NATIVE_ENUMS, is_guardable_constant
@@ -28,7 +29,7 @@ from tracer.guards.values import EqualsMatch, OrdinaryFloat
 from tracer.protocol.inlining import is_own_guard
 from tracer.protocol.lookups import rely_on_bases, storage_base
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.attributes import GenericAttrSource, TypeSource
+from tracer.sources.attributes import AttrSource, GenericAttrSource, TypeSource
 from tracer.sources.base import Source
 from tracer.sources.reading import is_a, type_dict
 from tracer.sources.roots import ObjectSource
@@ -43,6 +44,7 @@ from tracer.variables.objects import patterns
 from tracer.variables.objects.python_modules import PythonModuleVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
 from tracer.variables.tensors.overrides import TensorSubclassVariable, is_traceable_subclass
+from tracer.variables.tensors.program_fakes import ProgramFakeVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable, is_wrapper
 from tracer.variables.values.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable
@@ -323,6 +325,8 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
         builder.trace.overrides.note_class(cls)
         with torch._C.DisableTorchFunctionSubclass():
             return plain_tensor(builder, value, source, WrapperVariable)
+    if is_program_fake(value) and _is_strided(value):
+        return _program_fake(builder, value, source)
     if not (plain or is_traceable_subclass(cls)) or not _is_strided(value):
         return opaque(builder, value, source)
     if plain:
@@ -330,6 +334,17 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
     builder.trace.overrides.note_subclass()
     with torch._C.DisableTorchFunctionSubclass():
         return plain_tensor(builder, value, source, TensorSubclassVariable)
+
+
+def _program_fake(builder: VariableBuilder, value: torch.Tensor, source: Source) -> VariableTracker:
+    """The tracked form of a fake tensor of the program. A call with sizes that are symbols of its own runs in CPython, so that
+    its shape env hears what is asked of them."""
+    if has_own_symbols(value):
+        raise errors.NotNow("the sizes of a fake tensor are symbols of another shape env")
+    variable = plain_tensor(builder, value, source, ProgramFakeVariable)
+    builder.guard(EqualsMatch(AttrSource(source, "_fake_device"), value.device))  # C would ask Python code of torch for it
+    builder.trace.output.world.program_fakes.add(variable.graph_arg())
+    return variable
 
 
 def _is_strided(value: torch.Tensor) -> bool:
@@ -365,7 +380,8 @@ def plain_tensor(
     dynamic = {dim for dim, size in enumerate(fake.shape) if is_symbolic(size)}
     dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
     with trace.torch_state.as_at_entry():
-        builder.guard(TensorMatch(source, tensor_spec(value, dynamic, dynamic_strides)))
+        spec = tensor_spec(value, dynamic, dynamic_strides)
+    builder.guard(TensorMatch(source, spec._replace(device_type=None) if is_program_fake(value) else spec))
     variable = make(node, fake, source, cls)
     output.track(fake, variable)
     trace.input_tensors.append(variable)

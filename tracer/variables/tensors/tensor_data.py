@@ -23,6 +23,7 @@ def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> 
     leaf = bool(before.is_leaf) or is_exchanged_leaf(before)
     _refuse_what_cannot_be_told(tx, tensor, other.fake, leaf)
     refuse_unlike_data(tx, tensor, other.fake)
+    resized = before.requires_grad and before.shape != other.fake.shape
     data: Any = tx.output.call_function(data_for, (tensor.node, other.node), {})
     if tensor.source is None:
         tx.effects.mutate(tensor)
@@ -35,6 +36,8 @@ def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> 
         fake.exchanged_at = step if leaf else None
         fake.input_exchanged_at = None if tensor.source is None else step
         tx.output.function_views.note([fake], [data.fake], step)
+        if resized:
+            tx.output.resized_leaves.note(node, step)
     tx.output.track(fake, tensor)
     tensor.node, tensor.fake = node, fake
 
@@ -43,7 +46,8 @@ def _refuse_what_cannot_be_told(tx: Tracer, tensor: TensorVariable, data: torch.
     before = tensor.fake
     alike = before.dtype == data.dtype
     if before.requires_grad:
-        alike = alike and before.shape == data.shape  # its gradient will have the size that it had before
+        of_input = leaf and tensor.source is not None  # of another size, it may not be used any more: see ResizedLeaves
+        alike = alike and (of_input or before.shape == data.shape)
         if tensor.source is not None:
             tx.guard(LeafMatch(tensor.source, tensor.real(tx).is_leaf))
         elif leaf:
