@@ -258,7 +258,7 @@ def test_arrays_that_torch_cannot_share_are_left_to_numpy():
 
 
 LEFT_TO_NUMPY = {
-    "a tensor and an array": lambda a: torch.ones(2, 3) + a,
+    "an array and a tensor": lambda a: a + torch.ones(2, 3),
     "data for Python": lambda a: (a * 2).tolist(),
     "a branch on data": lambda a: a + 1 if a.any() else a,
     "a shape that depends on data": lambda a: np.unique(a),

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from tracer import _C
 from tracer.effects.random_draws import Draw, Drawn, shuffled
 from tracer.graph_breaks import unsupported
+from tracer.library.draws_of_sizes import SizesOfDraw
 from tracer.operators.facts import runs_other_code
 from tracer.protocol.lookups import defines
 from tracer.protocol.models import models
@@ -64,21 +66,29 @@ def _model_of_draw(cls: type, function: Any) -> Any:
     def model(tx: Tracer, generator: Value, /, *args: Value, **kwargs: Value) -> Value:
         if "out" in kwargs:
             unsupported("random-state", name=function.__name__)
-        given = {name: _constant(value, function) for name, value in kwargs.items()}
-        draw = draw_of(tx, cls, function, generator, tuple([_constant(arg, function) for arg in args]), given)
-        sample = _sample(cls, draw)
+        sizes = SizesOfDraw(tx, function)
+        given = {name: _argument(value, sizes) for name, value in kwargs.items()}
+        draw = draw_of(tx, cls, function, generator, tuple([_argument(arg, sizes) for arg in args]), given)
+        sizes.guard_range(draw)
+        sample = _sample(cls, sizes.tried(draw))
+        shape = sizes.shape(draw, sample, functools.partial(_sample, cls))
         number = tx.effects.draw(draw)
-        return NONE if sample is None else _tracked_sample(tx, number, sample, _bounds(draw))
+        return NONE if sample is None else _tracked_sample(tx, number, sample, shape, _bounds(draw))
 
     return model
 
 
-def _constant(value: Value, function: Any) -> Any:
-    """An argument as the output code writes it: a constant, or the class of a number for a dtype."""
+def _argument(value: Value, sizes: SizesOfDraw) -> Any:
+    """An argument as the output code writes it: a constant, a number computed from sizes, or a dtype."""
     if isinstance(value, ClassVariable) and value.value in _NUMBERS:
         return np.dtype(value.value)
+    if isinstance(value, SymNodeVariable):
+        return sizes.computed(value)
+    items = sizes.items(value, lambda item: _argument(item, sizes))
+    if items is not None:
+        return items
     if not value.is_constant():
-        unsupported("random-state", name=function.__name__)
+        unsupported("random-state", name=sizes.function.__name__)
     return value.constant()
 
 
@@ -136,11 +146,12 @@ def _bounds(draw: Draw) -> tuple[int, int] | None:
     return (min(drawn), max(drawn)) if type(drawn) is tuple and {*map(type, drawn)} == {int} else None
 
 
-def _tracked_sample(tx: Tracer, number: int, sample: Any, bounds: tuple[int, int] | None) -> Value:
-    """The tracked form of what draw `number` gives: an array, or numbers that depend on data. `sample` is a value of its kind."""
+def _tracked_sample(tx: Tracer, number: int, sample: Any, shape: tuple[Any, ...], bounds: tuple[int, int] | None) -> Value:
+    """The tracked form of what draw `number` gives: an array, or numbers that depend on data. `sample` is a value of its kind, an
+    array of the shape `shape`."""
     output, env = tx.output, tx.output.world.torch_env
     real = tensor_of_drawn(sample)
-    fake = output.world.run(torch.empty, (tuple(real.shape),), {"dtype": real.dtype, "device": real.device})
+    fake = output.world.run(torch.empty, (shape,), {"dtype": real.dtype, "device": real.device})
     node = output.add_input(DrawnTensorSource(number), real, fake, own_memory=True)
     if isinstance(sample, (np.ndarray, np.generic)):
         return NdarrayVariable(TensorVariable(node, fake), type(sample))
@@ -261,6 +272,30 @@ def _shuffle(tx: Tracer, generator: Value, x: Value) -> Value:
     if len(x.unpack(tx)) > 1:  # else nothing is drawn
         x.set_item(tx, SliceVariable(NONE, NONE, NONE), _draw_shuffled(tx, generator, _numbers(x, tx, "shuffle")))
     return NONE
+
+
+def _model_of_shuffle(cls: type) -> Any:
+    """The model of a `shuffle` of NumPy, which exchanges rows of an array by their number alone."""
+    draw = _model_of_draw(cls, _shuffled_places)
+
+    def model(tx: Tracer, generator: Value, x: Value) -> Value:
+        if not isinstance(x, NdarrayVariable) or x.is_scalar or not x.writeable:
+            unsupported("random-state", name=f"shuffle of {x.describe()}")
+        x.set_item(tx, ConstantVariable(...), x.get_item(tx, draw(tx, generator, x.length(tx))))
+        return NONE
+
+    return model
+
+
+def _shuffled_places(generator: Any, count: int) -> np.ndarray[Any, Any]:
+    places = np.arange(count)
+    generator.shuffle(places)
+    return places
+
+
+_C.never_trace(_shuffled_places.__code__)
+for _cls in (np.random.RandomState, np.random.Generator):
+    models(_cls.shuffle)(_model_of_shuffle(_cls))
 
 
 @models(random.Random.getstate)
