@@ -17,6 +17,13 @@ DRAWS = {
     "randint between": lambda x, g: torch.randint(3, 9, size=x.shape, generator=g),
     "normal": lambda x, g: torch.normal(1.0, 2.0, size=(x.shape[0], 3), generator=g),
     "randperm": lambda x, g: torch.randperm(x.shape[0], generator=g),
+    "normal_": lambda x, g: torch.empty_like(x).normal_(1.0, std=2.0, generator=g),
+    "normal_ of many": lambda x, g: torch.empty(x.shape[0], 9, dtype=torch.float16).normal_(generator=g),
+    "uniform_": lambda x, g: x.uniform_(-1, 1, generator=g),
+    "exponential_": lambda x, g: (torch.zeros(x.shape[0]).exponential_(generator=g), x[1:].log_normal_(generator=g)),
+    "random_": lambda x, g: torch.zeros(x.shape[0], dtype=torch.int64).random_(3, 9, generator=g),
+    "bernoulli_": lambda x, g: (x.bernoulli_(0.25, generator=g), x.cauchy_(generator=g).geometric_(0.5, generator=g)),
+    "initialised": lambda x, g: torch.nn.init.xavier_uniform_(torch.empty(3, 4), generator=g),
 }
 
 
@@ -25,7 +32,7 @@ def test_a_draw_with_a_generator_of_ones_own(draw):
     def fn(x, generator):
         torch.rand(1, generator=generator)  # unused, but it moves the generator on
         first = draw(x, generator)
-        return x * 2, first, draw(x, generator) + 1
+        return x * 2, first, draw(x, generator)
 
     traced = tracer.compile(fn, fullgraph=True)
     mine, plain = torch.Generator().manual_seed(4), torch.Generator().manual_seed(4)
@@ -86,6 +93,19 @@ def test_a_draw_that_depends_on_data_breaks():
         return torch.bernoulli(x, generator=torch.Generator().manual_seed(seed)) + 1
 
     breaks(fn, torch.tensor([0.25, 0.5]), 3)
+
+
+NOT_AS_FRESH = {
+    "not contiguous": lambda x, g: x.t().normal_(generator=g),
+    "with a gradient": lambda x, g: (x * 1).requires_grad_().mul(2).normal_(generator=g),
+    "of a tensor": lambda x, g: x.bernoulli_(x.abs().clamp(0, 1), generator=g),
+    "the default one": lambda x, g: x.normal_(generator=torch.default_generator),
+}
+
+
+@pytest.mark.parametrize("fill", NOT_AS_FRESH.values(), ids=NOT_AS_FRESH)
+def test_a_tensor_that_is_not_filled_as_a_new_one_breaks(fill):
+    breaks(lambda x, seed: fill(x, torch.Generator().manual_seed(seed)), torch.randn(3, 5), 3)
 
 
 RAISING = {

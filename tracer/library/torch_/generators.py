@@ -10,6 +10,7 @@ import torch
 from tracer import _C
 from tracer.effects.random_draws import Draw
 from tracer.graph.fakes.fake_tensors import concrete
+from tracer.graph.operations.drawn_fills import filled
 from tracer.graph_breaks import unsupported
 from tracer.guards.identity import Distinct, TypeMatch
 from tracer.guards.values import EqualsMatch
@@ -78,19 +79,46 @@ def draw_tensor(tx: Tracer, function: Any, args: list[Value], generator: Value, 
     if set(kwargs) - left_out - {"dtype", "device", "size"} or len(first) < count or not {*map(type, first)} <= {int, float}:
         unsupported("random-state", name=name)
     drawn = _like(tx, function, args[count:], {key: value for key, value in kwargs.items() if key not in left_out})
-    sizes = [size_before_the_graph(tx, size) for size in drawn.shape]
+    if function is torch.randperm and drawn.dtype is not torch.int64 and any(type(size) is not int for size in drawn.shape):
+        unsupported("random-state", name=f"torch.randperm of {drawn.dtype}, which cannot hold every size that may come,")
+    return _drawn(tx, name, generator, drawn_tensor, (function, first, drawn.dtype, drawn.device), drawn)
+
+
+def _drawn(tx: Tracer, name: str, generator: Value, function: Any, args: tuple[Any, ...], like: torch.Tensor) -> Value:
+    """`function(generator, *args, *sizes)` with the sizes of the fake `like`, drawn before the graph."""
+    sizes = [size_before_the_graph(tx, size) for size in like.shape]
     if any(size is None for size in sizes):
         unsupported("random-state", name=f"{name}, of a size that depends on data,")
-    if function is torch.randperm and drawn.dtype is not torch.int64 and type(sizes[0]) is not int:
-        unsupported("random-state", name=f"torch.randperm of {drawn.dtype}, which cannot hold every size that may come,")
-    draw = draw_of(tx, torch.Generator, drawn_tensor, generator, (function, first, drawn.dtype, drawn.device, *sizes), {})
-    shape = [concrete(size) for size in drawn.shape]
-    tried = torch.Generator("cpu" if generator.source is None else generator.value.device)
-    _try(drawn_tensor, tried, *draw.args[:4], *(shape if function is torch.randperm else [1] * len(shape)))
+    draw = draw_of(tx, torch.Generator, function, generator, (*args, *sizes), {})
+    shape = [concrete(size) for size in like.shape]
+    tried = torch.Generator("cpu" if generator.source is None else generator.value.device)  # type: ignore[attr-defined]
+    _try(function, tried, *args, *(shape if torch.randperm in args else [1] * len(shape)))
     number = tx.effects.draw(draw)
-    fake = tx.output.world.run(torch.empty, (tuple(drawn.shape),), {"dtype": drawn.dtype, "device": drawn.device})
-    real = torch.empty(shape, dtype=drawn.dtype, device=drawn.device)
+    fake = tx.output.world.run(torch.empty, (tuple(like.shape),), {"dtype": like.dtype, "device": like.device})
+    real = torch.empty(shape, dtype=like.dtype, device=like.device)
     return tx.output.wrap(tx.output.add_input(DrawnTensorSource(number), real, fake, own_memory=True), fake)
+
+
+@models(filled)
+def _filled(
+    tx: Tracer, tensor: TensorVariable, method: str, args: tuple[Value, ...], generator: Value, kwargs: dict[str, Value]
+) -> Value:
+    """`tensor.method(*args, generator=generator)`: what is drawn before the graph is copied into the tensor. In a tensor that
+    is not contiguous, the numbers would lie in another order."""
+    fake, name = tensor.fake, f"Tensor.{method} with a generator of its own"
+    given = [*args, *kwargs.values()]
+    if not isinstance(generator, UserObjectVariable) or no_leaf_can_be_made(tx) or tensor.cls not in _PLAIN:
+        unsupported("random-state", name=name)
+    if fake.requires_grad and torch.is_grad_enabled() or fake.layout is not torch.strided or not fake.is_contiguous():
+        unsupported("random-state", name=f"{name}, of a tensor that requires a gradient, or is not contiguous,")
+    if not all(value.is_constant() and type(value.constant()) in (int, float, type(None)) for value in given):
+        unsupported("random-state", name=f"{name}, of numbers that vary,")
+    named = tuple([(key, value.constant()) for key, value in kwargs.items()])
+    first = (method, tuple([value.constant() for value in args]), named, fake.dtype, fake.device)
+    return tensor.call_method(tx, "copy_", [_drawn(tx, name, generator, filled, first, fake)], {})
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def _try(draw: Any, *args: Any) -> None:

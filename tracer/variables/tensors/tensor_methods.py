@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from tracer import config
+from tracer.graph.operations.drawn_fills import FILLING, filled
 from tracer.graph.operations.tensor_hooks import add_hook
 from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph_breaks import unsupported
@@ -362,6 +363,21 @@ def _sets_a_hook(name: str) -> Method:
 
 
 _each("register_hook register_post_accumulate_grad_hook", _sets_a_hook)
+
+
+def _fills(name: str) -> Method:
+    def method(
+        tx: Tracer, self: TensorVariable, *args: VariableTracker, generator: VariableTracker = NONE, **kwargs: VariableTracker
+    ) -> VariableTracker | None:
+        if generator.is_none():
+            return None
+        model: Any = model_of(filled)
+        return cast("VariableTracker", model(tx, self, name, args, generator, kwargs))
+
+    return method
+
+
+_each(FILLING, _fills)
 
 
 @_methods("retain_grad")
