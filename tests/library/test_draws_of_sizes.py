@@ -86,3 +86,35 @@ def test_other_numbers_that_vary_are_left_to_cpython(draw):
     exec(f"def f(x):\n    return x * 2, {draw}, np.random.random()", names)
     checked = check_made(names["f"], lambda: ((torch.ones(4),), {}), dynamic=True, reset=lambda: np.random.seed(3))
     assert "random-state" in checked.break_ids
+
+
+SEEDED = {
+    "torch.Generator": lambda x, seed: torch.randn(3, generator=torch.Generator().manual_seed(seed)) + x,
+    "default_rng": lambda x, seed: x + torch.from_numpy(np.random.default_rng(seed).random(3)),
+    "RandomState": lambda x, seed: (x + np.random.RandomState(seed).rand(), np.random.RandomState(seed + 1).permutation(len(x))),
+    "random.Random": lambda x, seed: x + random.Random(seed).random(),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_one_entry_serves_all_seeds(name):
+    fn = SEEDED[name]
+    traced = tracer.compile(fn, fullgraph=True)
+    for seed in (3, 5, 7, 99, 2**31):
+        Comparison().same(fn(torch.ones(3), seed), traced(torch.ones(3), seed), "result")
+    assert len(tracer.region_of(traced).entries()) <= 2  # the first may be retired
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+@pytest.mark.parametrize("seed", [-1, 2**32, -(2**40)])
+def test_a_seed_that_is_refused_raises_as_ever(make, seed):
+    traced = tracer.compile(lambda x, number: x + make(number).uniform())
+    for number in (3, 5, seed):
+        check(lambda x: x + make(number).uniform(), torch.ones(2))
+        try:
+            expected = torch.ones(2) + make(number).uniform()
+        except ValueError as error:
+            with pytest.raises(ValueError, match=str(error)[:9]):
+                traced(torch.ones(2), number)
+        else:
+            assert torch.equal(traced(torch.ones(2), number), expected)

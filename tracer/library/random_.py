@@ -14,7 +14,7 @@ import torch
 from tracer import _C
 from tracer.effects.random_draws import Draw, Drawn, shuffled
 from tracer.graph_breaks import unsupported
-from tracer.library.draws_of_sizes import SizesOfDraw
+from tracer.library.draws_of_sizes import SizesOfDraw, seed_of
 from tracer.operators.facts import runs_other_code
 from tracer.protocol.lookups import defines
 from tracer.protocol.models import models
@@ -314,18 +314,33 @@ def _setstate(tx: Tracer, generator: Value, state: Value) -> Value:
 @models(random.Random)
 def _generator(tx: Tracer, *seed: Value) -> Value:
     """The seed must be a number or text. Such a generator draws the same at each call, but the output code makes the draws."""
-    if len(seed) != 1 or not seed[0].is_constant() or type(seed[0].constant()) not in (int, float, str, bytes):
+    if len(seed) != 1:
         unsupported("random-state", name="random.Random of something else than a number or text")
-    return DrawnGeneratorVariable(tx.effects.draw(Draw(random.Random, None, (seed[0].constant(),), {})))
+    known = seed[0].is_constant() and type(seed[0].constant()) in (float, str, bytes)
+    given = seed[0].constant() if known else seed_of(tx, seed[0], random.Random)
+    return DrawnGeneratorVariable(tx.effects.draw(Draw(random.Random, None, (given,), {})))
 
 
 @models(np.random.default_rng)
 def _default_rng(tx: Tracer, *seed: Value) -> Value:
     """Without a seed, the output code makes a generator of fresh entropy at each call."""
-    if len(seed) > 1 or not all(value.is_constant() and type(value.constant()) in (int, type(None)) for value in seed):
-        unsupported("random-state", name="np.random.default_rng of something else than a number")
-    draw = Draw(np.random.default_rng, None, tuple([value.constant() for value in seed]), {})
-    return DrawnGeneratorVariable(tx.effects.draw(draw), np.random.Generator)
+    return _seeded(tx, np.random.default_rng, seed, None)
+
+
+@models(np.random.RandomState)
+def _random_state(tx: Tracer, *seed: Value) -> Value:
+    return _seeded(tx, np.random.RandomState, seed, 2**32 - 1)
+
+
+def _seeded(tx: Tracer, make: Any, seed: tuple[Value, ...], most: int | None) -> Value:
+    """A generator of NumPy with a seed, which is at least 0."""
+    if len(seed) > 1:
+        unsupported("random-state", name=f"{make.__name__} of several seeds")
+    given = tuple([None if value.is_none() else seed_of(tx, value, make, 0, most) for value in seed])
+    if any(number is not None and type(number) is int and not 0 <= number <= (most or number) for number in given):
+        unsupported("random-state", name=f"{make.__name__}, which raises here,")
+    cls = np.random.Generator if make is np.random.default_rng else make
+    return DrawnGeneratorVariable(tx.effects.draw(Draw(make, None, given, {})), cls)
 
 
 def _left_to_cpython(name: str) -> Any:

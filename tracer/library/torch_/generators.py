@@ -14,6 +14,7 @@ from tracer.graph.operations.drawn_fills import filled
 from tracer.graph_breaks import unsupported
 from tracer.guards.identity import Distinct, TypeMatch
 from tracer.guards.values import EqualsMatch
+from tracer.library.draws_of_sizes import seed_of
 from tracer.library.random_ import DrawnGeneratorVariable, draw_of
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
@@ -57,10 +58,10 @@ def _new_generator(tx: Tracer, device: Value = NONE) -> Value:
 
 @models(torch.Generator.manual_seed)
 def _manual_seed(tx: Tracer, generator: Value, seed: Value) -> Value:
-    if not seed.is_constant() or type(seed.constant()) is not int:
-        unsupported("random-state", name="torch.Generator.manual_seed of a number that varies")
-    _try(torch.Generator.manual_seed, torch.Generator("cpu"), seed.constant())
-    tx.effects.draw(draw_of(tx, torch.Generator, torch.Generator.manual_seed, generator, (seed.constant(),), {}))
+    number = seed_of(tx, seed, torch.Generator.manual_seed)
+    if type(number) is int:
+        _try(torch.Generator.manual_seed, torch.Generator("cpu"), number)
+    tx.effects.draw(draw_of(tx, torch.Generator, torch.Generator.manual_seed, generator, (number,), {}))
     return generator
 
 
