@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from tracer import _C
+from tracer.effects.deferred_calls import DeferredCall
 from tracer.effects.random_draws import Draw, Drawn, shuffled
 from tracer.graph_breaks import unsupported
 from tracer.library.draws_of_sizes import SizesOfDraw, seed_of
@@ -99,7 +100,15 @@ def draw_of(tx: Tracer, cls: type, function: Any, generator: Value, args: tuple[
         unsupported("random-state", name=function.__name__)
     if any(runs_other_code(node.target) for node in tx.output.graph.nodes if node.op == "call_function"):
         unsupported("random-state", name=f"{function.__name__}, after an operator of the program,")
+    if state_in_graph(tx, generator) is not None:  # the draws of the output code come before the graph
+        unsupported("random-state", name=f"{function.__name__}, after a draw in the graph from the same generator,")
     return Draw(function, generator, args, kwargs)
+
+
+def state_in_graph(tx: Tracer, generator: Value) -> DeferredCall | None:
+    """The call that will set the state of a generator that the graph has drawn from."""
+    calls = (call for call in tx.effects.calls if call.function is torch.Generator.set_state)
+    return next((call for call in calls if call.arguments[0] is generator), None)
 
 
 def _sample(cls: type, draw: Draw) -> Any:

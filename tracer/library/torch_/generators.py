@@ -1,4 +1,4 @@
-"""Models of `torch.Generator` and of the random functions that are given one. Such numbers depend on nothing that the graph
+"""Models of `torch.Generator` and of the random functions that are given one. Most such numbers depend on nothing that the graph
 computes, and the default generator is another one, so that the output code draws them before the graph, as those of NumPy."""
 
 from __future__ import annotations
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C
+from tracer.effects.deferred_calls import DeferredCall
 from tracer.effects.random_draws import Draw
 from tracer.graph.fakes.fake_tensors import concrete
 from tracer.graph.operations.drawn_fills import filled
+from tracer.graph.operations.draws_by_data import BY_DATA
 from tracer.graph_breaks import unsupported
 from tracer.guards.identity import Distinct, TypeMatch
 from tracer.guards.values import EqualsMatch
 from tracer.library.draws_of_sizes import seed_of
-from tracer.library.random_ import DrawnGeneratorVariable, draw_of
+from tracer.library.random_ import DrawnGeneratorVariable, draw_of, state_in_graph
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 Value = VariableTracker
 
-#: Each with the number of arguments that it takes before the size. Others draw by what the graph computes.
+#: Each with the number of arguments that it takes before the size. Those of `BY_DATA` draw by what the graph computes.
 _FUNCTIONS: dict[Any, int] = {torch.rand: 0, torch.randn: 0, torch.randint: 2, torch.normal: 2, torch.randperm: 0}
 _DEFAULT = ObjectSource(torch.default_generator, "torch.default_generator")
 
@@ -73,6 +75,8 @@ def draw_tensor(tx: Tracer, function: Any, args: list[Value], generator: Value, 
         args = [tx.literal(0), *args]
     if not isinstance(generator, UserObjectVariable):
         unsupported("random-state", name=f"torch.{function.__name__} with the default generator, given by name,")
+    if function in BY_DATA and tx.output.runs_as_written and not no_leaf_can_be_made(tx):
+        return _drawn_by_data(tx, function, args, generator, kwargs)
     if count is None or no_leaf_can_be_made(tx) or not all(arg.is_constant() for arg in args[:count]):
         unsupported("random-state", name=name)
     first = tuple([arg.constant() for arg in args[:count]])
@@ -83,6 +87,28 @@ def draw_tensor(tx: Tracer, function: Any, args: list[Value], generator: Value, 
     if function is torch.randperm and drawn.dtype is not torch.int64 and any(type(size) is not int for size in drawn.shape):
         unsupported("random-state", name=f"torch.randperm of {drawn.dtype}, which cannot hold every size that may come,")
     return _drawn(tx, name, generator, drawn_tensor, (function, first, drawn.dtype, drawn.device), drawn)
+
+
+def _drawn_by_data(
+    tx: Tracer, function: Any, args: list[Value], generator: UserObjectVariable, kwargs: dict[str, Value]
+) -> Value:
+    """`function(*args, generator=generator)`, drawn in the graph from the state that the generator has there. What is drawn from
+    it later in the trace has to be drawn so, too (`random_.draw_of` sees to that)."""
+    if generator.source is not None and generator.value.device.type != "cpu":
+        unsupported("random-state", name=f"torch.{function.__name__} with a generator of another device than the CPU")
+    tx.output.journal.refuse("it draws from a generator")
+    before = state_in_graph(tx, generator)
+    state = _state_before_the_graph(tx, generator) if before is None else before.arguments[1]
+    drawn, left = tx.call_in_graph(BY_DATA[function], [state, *args], kwargs).unpack(tx)
+    tx.effects.defer(DeferredCall(torch.Generator.set_state, (), (generator, left)), before)
+    return drawn
+
+
+def _state_before_the_graph(tx: Tracer, generator: UserObjectVariable) -> Value:
+    number = tx.effects.draw(draw_of(tx, torch.Generator, torch.Generator.get_state, generator, (), {}))
+    real = torch.Generator().get_state()
+    fake = tx.output.world.run(torch.empty, (tuple(real.shape),), {"dtype": real.dtype})
+    return tx.output.wrap(tx.output.add_input(DrawnTensorSource(number), real, fake, own_memory=True), fake)
 
 
 def _drawn(tx: Tracer, name: str, generator: Value, function: Any, args: tuple[Any, ...], like: torch.Tensor) -> Value:

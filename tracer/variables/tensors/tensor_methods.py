@@ -380,6 +380,21 @@ def _fills(name: str) -> Method:
 _each(FILLING, _fills)
 
 
+def _draws_by_data(name: str) -> Method:
+    def method(
+        tx: Tracer, self: TensorVariable, *args: VariableTracker, generator: VariableTracker = NONE, **kwargs: VariableTracker
+    ) -> VariableTracker | None:
+        if generator.is_none():
+            return None
+        model: Any = model_of(getattr(torch, name))
+        return cast("VariableTracker", model(tx, self, *args, generator=generator, **kwargs))
+
+    return method
+
+
+_each("multinomial bernoulli", _draws_by_data)
+
+
 @_methods("retain_grad")
 def _retain_grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.get_attr(tx, "is_leaf").constant() and self.fake.requires_grad:
