@@ -9,7 +9,7 @@ import torch
 from tracer import _C
 
 #: The methods that fill a tensor with numbers that depend on nothing in it.
-FILLING = "normal_ uniform_ exponential_ geometric_ cauchy_ log_normal_ random_ bernoulli_"
+FILLING = frozenset("normal_ uniform_ exponential_ geometric_ cauchy_ log_normal_ random_ bernoulli_".split())
 
 
 def filled(
