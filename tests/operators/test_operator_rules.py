@@ -76,3 +76,24 @@ def test_an_index_from_data_that_lies_outside_raises_as_in_eager(function, backe
         expected = outcome(function, given := torch.arange(3.0), place)
         assert str(outcome(made, seen := torch.arange(3.0), place)) == str(expected)
         assert torch.equal(seen, given)
+
+
+ROUNDED = {
+    "by a number": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 2, -128, 127),
+    "by tensors": lambda x: torch.fake_quantize_per_tensor_affine(x, torch.tensor(0.1), torch.tensor(2), -128, 127),
+    "by channel": lambda x: torch.fake_quantize_per_channel_affine(x, torch.ones(3) / 9, torch.zeros(3).int(), 1, -128, 127),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+@pytest.mark.parametrize("change", [lambda x: x, lambda x: x[::2], lambda x: x.t().contiguous().t()])
+def test_one_entry_rounds_for_all_sizes(name, change):
+    traced = tracer.compile(lambda x: ROUNDED[name](change(x)), fullgraph=True, dynamic=True)
+    for size in (4, 6, 9):
+        ours, eagers = (torch.linspace(-20, 20, 3 * size).reshape(size, 3).requires_grad_() for _ in range(2))
+        results = traced(ours), ROUNDED[name](change(eagers))
+        for result in results:
+            result.sum().backward()
+        Comparison().same(*results, "result")
+        Comparison().same(ours.grad, eagers.grad, "gradient")
+    assert len(tracer.region_of(traced).entries()) == 1

@@ -258,12 +258,12 @@ def test_arrays_that_torch_cannot_share_are_left_to_numpy():
 
 
 LEFT_TO_NUMPY = {
-    "a tensor and an array": lambda a: torch.ones(2, 3) + a,
+    "an array and a tensor": lambda a: a + torch.ones(2, 3),
     "data for Python": lambda a: (a * 2).tolist(),
     "a branch on data": lambda a: a + 1 if a.any() else a,
     "a shape that depends on data": lambda a: np.unique(a),
     "no such function in torch": lambda a: np.apply_along_axis(lambda row: row * 2, 0, a),
-    "random numbers": lambda a: a.shape[0] + np.random.RandomState(1).rand(2),
+    "random numbers": lambda a: a.shape[0] + np.random.RandomState([1, 2]).rand(2),
     "a function of a tensor": lambda a: np.sin(torch.ones(2)) + 1,
     "no such attribute": lambda a: (a + 1).flat[0],
 }

@@ -9,7 +9,7 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
-from tests.support import captured_made, check, check_made
+from tests.support import captured, captured_made, check, check_made
 
 X = torch.tensor([1.0, 2.0])
 
@@ -203,3 +203,36 @@ def test_one_from_outside_is_captured_with_its_dict():
         )
 
     captured_made(fn, lambda: ((X, Noted(1, 2, skipped=7)), {}))
+
+
+class Made(Pair):
+    def __new__(cls, a, b=None):
+        return super().__new__(cls, *cls.ordered(a, 4.0 if b is None else b))
+
+    @staticmethod
+    def ordered(a, b):
+        return (a, b) if isinstance(a, torch.Tensor) or a <= b else (b, a)
+
+
+class Slotted(Made):
+    __slots__ = ()
+
+    def __new__(cls, a, b):
+        return super(Slotted, cls).__new__(cls, a, b)
+
+
+def test_classes_with_a_new_of_their_own_make_instances():
+    captured(lambda x: (Made(x), Made(3, 1), Slotted(5, b=2), Made(x, 2)._replace(a=x * 2), Made(b=2.0, a=x).b + 1), X)
+
+
+def test_a_new_that_is_given_too_much_raises_its_error():
+    check(lambda x: (x + 1, Slotted(1, 2, 3)), X)
+
+
+def test_sequences_are_packed_by_their_lengths():
+    def fn(x, lengths):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return packed, packed._replace(data=packed.data * 2), packed.is_cuda
+
+    with tracer.config.patch(capture_dynamic_output_shape_ops=True):
+        captured(fn, torch.randn(3, 4, 2), torch.tensor([2, 4, 1]))

@@ -43,14 +43,20 @@ def _load(cg: Codegen, arg: Any) -> None:
     elif isinstance(arg, Computed):
         reads = [lambda source=source: cg.read(source) for source in arg.sources]
         cg.call_object(_compute, lambda: cg.load_const(arg.text), *reads)
+    elif type(arg) is tuple and any(isinstance(part, (Computed, Drawn)) for part in arg):
+        cg.call_object(_together, *[lambda part=part: _load(cg, part) for part in arg])
     else:
         cg.load_const(arg)
 
 
-# These two run in the middle of output code, where the frame hook may be active, and are not part of the program.
+# These run in the middle of output code, where the frame hook may be active, and are not part of the program.
 def _compute(text: str, *values: int) -> Any:
     """The value of a `Computed`, which may use the functions of `shapes.printing`."""
     return _compiled_formula(text, len(values))(*values)
+
+
+def _together(*parts: Any) -> tuple[Any, ...]:
+    return parts
 
 
 @functools.cache
@@ -61,6 +67,7 @@ def _compiled_formula(text: str, count: int) -> Any:
 
 
 _C.never_trace(_compute.__code__)
+_C.never_trace(_together.__code__)
 
 
 def emit_restore_states(cg: Codegen, states: str) -> None:

@@ -183,9 +183,12 @@ class Effects:
         for (key, name), value in self._globals.items():
             yield self._global_dicts[key], name, value
 
-    def defer(self, call: DeferredCall) -> None:
-        """Records a DeferredCall."""
+    def defer(self, call: DeferredCall, instead: DeferredCall | None = None) -> None:
+        """Records a DeferredCall; where one stands that is not needed any more, if `instead` is given."""
         self._notify_observer(None)
+        if instead is not None:
+            self.calls[self.calls.index(instead)] = call
+            return
         self._places.note("call", len(self.calls))
         self.calls.append(call)
 

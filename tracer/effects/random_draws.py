@@ -32,8 +32,8 @@ class Computed(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A call of a method of a generator. Arguments are constants, Drawn or Computed. With `generator` None the call makes a
-    generator, or another object that becomes an input of the graph (`variables.tensors.created_leaves`)."""
+    """A call of a method of a generator. Arguments are constants, Drawn or Computed, or tuples of these. With `generator` None
+    the call makes a generator, or another object that becomes an input of the graph (`variables.tensors.created_leaves`)."""
 
     function: Any
     generator: VariableTracker | None

@@ -113,7 +113,7 @@ def type_call(tx: Tracer, cls: ClassVariable, args: list[VariableTracker], kwarg
         result = init.call(tx, [instance, *args], kwargs)
         if not result.is_none():
             tx.raise_error(TypeError, f"__init__() should return None, not '{result.python_type().__name__}'")
-    elif not isinstance(instance, TensorVariable):
+    elif not isinstance(instance, (TensorVariable, NamedTupleVariable)):  # `object.__init__` of a tuple does nothing
         assert owner is not None  # it is `object`, if nothing else
         tx.call_base_method(owner, "__init__", instance, args, kwargs)
     return instance

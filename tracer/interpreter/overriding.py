@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch.utils._device import DeviceContext, _device_constructors
 
+from tracer import _C
 from tracer.graph.fakes.override_probes import in_order_of_precedence, object_stand_in, overridden_call, tensor_stand_in
 from tracer.graph_breaks import unsupported
+from tracer.library.warnings_ import defer_warning
 from tracer.operators.graph_functions import graph_operations
 from tracer.protocol.lookups import MISSING, lookup
 from tracer.protocol.tracer import Tracer
@@ -111,7 +113,24 @@ def override_of(tx: Tracer, value: VariableTracker, name: str) -> VariableTracke
         return BoundMethodVariable(function, tx.class_variable(cls, value))
     if is_a(static, staticmethod):
         return tx.class_attr(owner, name, value, part="__func__")
+    if is_a(static, types.FunctionType) and name == "__torch_function__":
+        defer_warning(tx, "a __torch_function__ that is no class method, of which torch warns", _warn_of_plain_method)
+        return BoundMethodVariable(tx.class_attr(owner, name, value), value)
     unsupported("tensor-subclass", cls=cls.__qualname__, source=f"a {name} that is no class method")
+
+
+class _Plain:
+    def __torch_function__(self, *args: Any, **kwargs: Any) -> None:
+        """Only there, for torch to warn of it."""
+
+
+def _warn_of_plain_method() -> None:
+    """Called by output code. Torch warns once in a process."""
+    torch.neg(_Plain())  # type: ignore[call-overload]  # no tensor
+
+
+for _function in (_Plain.__torch_function__, _warn_of_plain_method):
+    _C.never_trace(_function.__code__)
 
 
 def overridden_method(

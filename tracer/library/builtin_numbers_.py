@@ -86,7 +86,19 @@ def converted(tx: Tracer, function: Any, specials: tuple[str, ...], args: tuple[
                 return _checked(tx, function, special, result)
     if len(args) == 1 and not kwargs and isinstance(args[0], TensorVariable):
         return args[0].call_method(tx, specials[0], [], {})
+    if len(args) == 1 and not kwargs and isinstance(args[0], NdarrayVariable):
+        return _of_array(tx, function, specials[0], args[0])
     unsupported("unsupported-builtin", function=f"{function.__name__} of {', '.join(a.describe() for a in args)}")
+
+
+def _of_array(tx: Tracer, function: Any, special: str, array: NdarrayVariable) -> Value:
+    """The number in a scalar of NumPy, or in an array of no dims. NumPy warns of other arrays, and of complex numbers."""
+    known = array.known(tx)
+    if known is not None and not known.ndim and known.dtype.kind != "c":
+        return fold(tx, function, known[()])
+    if array.tensor.fake.dim() or array.dtype.kind not in "iuf" or function is complex:
+        unsupported("unsupported-builtin", function=f"{function.__name__} of {array.describe()}")
+    return array.tensor.call_method(tx, special, [], {})
 
 
 def _checked(tx: Tracer, function: Any, special: str, result: Value) -> Value:

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from tracer import _C
+from tracer.effects.deferred_calls import DeferredCall
 from tracer.effects.random_draws import Draw, Drawn, shuffled
 from tracer.graph_breaks import unsupported
+from tracer.library.draws_of_sizes import SizesOfDraw, seed_of
 from tracer.operators.facts import runs_other_code
 from tracer.protocol.lookups import defines
 from tracer.protocol.models import models
@@ -64,21 +67,29 @@ def _model_of_draw(cls: type, function: Any) -> Any:
     def model(tx: Tracer, generator: Value, /, *args: Value, **kwargs: Value) -> Value:
         if "out" in kwargs:
             unsupported("random-state", name=function.__name__)
-        given = {name: _constant(value, function) for name, value in kwargs.items()}
-        draw = draw_of(tx, cls, function, generator, tuple([_constant(arg, function) for arg in args]), given)
-        sample = _sample(cls, draw)
+        sizes = SizesOfDraw(tx, function)
+        given = {name: _argument(value, sizes) for name, value in kwargs.items()}
+        draw = draw_of(tx, cls, function, generator, tuple([_argument(arg, sizes) for arg in args]), given)
+        sizes.guard_range(draw)
+        sample = _sample(cls, sizes.tried(draw))
+        shape = sizes.shape(draw, sample, functools.partial(_sample, cls))
         number = tx.effects.draw(draw)
-        return NONE if sample is None else _tracked_sample(tx, number, sample, _bounds(draw))
+        return NONE if sample is None else _tracked_sample(tx, number, sample, shape, _bounds(draw))
 
     return model
 
 
-def _constant(value: Value, function: Any) -> Any:
-    """An argument as the output code writes it: a constant, or the class of a number for a dtype."""
+def _argument(value: Value, sizes: SizesOfDraw) -> Any:
+    """An argument as the output code writes it: a constant, a number computed from sizes, or a dtype."""
     if isinstance(value, ClassVariable) and value.value in _NUMBERS:
         return np.dtype(value.value)
+    if isinstance(value, SymNodeVariable):
+        return sizes.computed(value)
+    items = sizes.items(value, lambda item: _argument(item, sizes))
+    if items is not None:
+        return items
     if not value.is_constant():
-        unsupported("random-state", name=function.__name__)
+        unsupported("random-state", name=sizes.function.__name__)
     return value.constant()
 
 
@@ -89,7 +100,15 @@ def draw_of(tx: Tracer, cls: type, function: Any, generator: Value, args: tuple[
         unsupported("random-state", name=function.__name__)
     if any(runs_other_code(node.target) for node in tx.output.graph.nodes if node.op == "call_function"):
         unsupported("random-state", name=f"{function.__name__}, after an operator of the program,")
+    if state_in_graph(tx, generator) is not None:  # the draws of the output code come before the graph
+        unsupported("random-state", name=f"{function.__name__}, after a draw in the graph from the same generator,")
     return Draw(function, generator, args, kwargs)
+
+
+def state_in_graph(tx: Tracer, generator: Value) -> DeferredCall | None:
+    """The call that will set the state of a generator that the graph has drawn from."""
+    calls = (call for call in tx.effects.calls if call.function is torch.Generator.set_state)
+    return next((call for call in calls if call.arguments[0] is generator), None)
 
 
 def _sample(cls: type, draw: Draw) -> Any:
@@ -136,11 +155,12 @@ def _bounds(draw: Draw) -> tuple[int, int] | None:
     return (min(drawn), max(drawn)) if type(drawn) is tuple and {*map(type, drawn)} == {int} else None
 
 
-def _tracked_sample(tx: Tracer, number: int, sample: Any, bounds: tuple[int, int] | None) -> Value:
-    """The tracked form of what draw `number` gives: an array, or numbers that depend on data. `sample` is a value of its kind."""
+def _tracked_sample(tx: Tracer, number: int, sample: Any, shape: tuple[Any, ...], bounds: tuple[int, int] | None) -> Value:
+    """The tracked form of what draw `number` gives: an array, or numbers that depend on data. `sample` is a value of its kind, an
+    array of the shape `shape`."""
     output, env = tx.output, tx.output.world.torch_env
     real = tensor_of_drawn(sample)
-    fake = output.world.run(torch.empty, (tuple(real.shape),), {"dtype": real.dtype, "device": real.device})
+    fake = output.world.run(torch.empty, (shape,), {"dtype": real.dtype, "device": real.device})
     node = output.add_input(DrawnTensorSource(number), real, fake, own_memory=True)
     if isinstance(sample, (np.ndarray, np.generic)):
         return NdarrayVariable(TensorVariable(node, fake), type(sample))
@@ -263,6 +283,30 @@ def _shuffle(tx: Tracer, generator: Value, x: Value) -> Value:
     return NONE
 
 
+def _model_of_shuffle(cls: type) -> Any:
+    """The model of a `shuffle` of NumPy, which exchanges rows of an array by their number alone."""
+    draw = _model_of_draw(cls, _shuffled_places)
+
+    def model(tx: Tracer, generator: Value, x: Value) -> Value:
+        if not isinstance(x, NdarrayVariable) or x.is_scalar or not x.writeable:
+            unsupported("random-state", name=f"shuffle of {x.describe()}")
+        x.set_item(tx, ConstantVariable(...), x.get_item(tx, draw(tx, generator, x.length(tx))))
+        return NONE
+
+    return model
+
+
+def _shuffled_places(generator: Any, count: int) -> np.ndarray[Any, Any]:
+    places = np.arange(count)
+    generator.shuffle(places)
+    return places
+
+
+_C.never_trace(_shuffled_places.__code__)
+for _cls in (np.random.RandomState, np.random.Generator):
+    models(_cls.shuffle)(_model_of_shuffle(_cls))
+
+
 @models(random.Random.getstate)
 def _getstate(tx: Tracer, generator: Value) -> Value:
     return DrawnStateVariable(tx.effects.draw(draw_of(tx, random.Random, random.Random.getstate, generator, (), {})))
@@ -279,18 +323,33 @@ def _setstate(tx: Tracer, generator: Value, state: Value) -> Value:
 @models(random.Random)
 def _generator(tx: Tracer, *seed: Value) -> Value:
     """The seed must be a number or text. Such a generator draws the same at each call, but the output code makes the draws."""
-    if len(seed) != 1 or not seed[0].is_constant() or type(seed[0].constant()) not in (int, float, str, bytes):
+    if len(seed) != 1:
         unsupported("random-state", name="random.Random of something else than a number or text")
-    return DrawnGeneratorVariable(tx.effects.draw(Draw(random.Random, None, (seed[0].constant(),), {})))
+    known = seed[0].is_constant() and type(seed[0].constant()) in (float, str, bytes)
+    given = seed[0].constant() if known else seed_of(tx, seed[0], random.Random)
+    return DrawnGeneratorVariable(tx.effects.draw(Draw(random.Random, None, (given,), {})))
 
 
 @models(np.random.default_rng)
 def _default_rng(tx: Tracer, *seed: Value) -> Value:
     """Without a seed, the output code makes a generator of fresh entropy at each call."""
-    if len(seed) > 1 or not all(value.is_constant() and type(value.constant()) in (int, type(None)) for value in seed):
-        unsupported("random-state", name="np.random.default_rng of something else than a number")
-    draw = Draw(np.random.default_rng, None, tuple([value.constant() for value in seed]), {})
-    return DrawnGeneratorVariable(tx.effects.draw(draw), np.random.Generator)
+    return _seeded(tx, np.random.default_rng, seed, None)
+
+
+@models(np.random.RandomState)
+def _random_state(tx: Tracer, *seed: Value) -> Value:
+    return _seeded(tx, np.random.RandomState, seed, 2**32 - 1)
+
+
+def _seeded(tx: Tracer, make: Any, seed: tuple[Value, ...], most: int | None) -> Value:
+    """A generator of NumPy with a seed, which is at least 0."""
+    if len(seed) > 1:
+        unsupported("random-state", name=f"{make.__name__} of several seeds")
+    given = tuple([None if value.is_none() else seed_of(tx, value, make, 0, most) for value in seed])
+    if any(number is not None and type(number) is int and not 0 <= number <= (most or number) for number in given):
+        unsupported("random-state", name=f"{make.__name__}, which raises here,")
+    cls = np.random.Generator if make is np.random.default_rng else make
+    return DrawnGeneratorVariable(tx.effects.draw(Draw(make, None, given, {})), cls)
 
 
 def _left_to_cpython(name: str) -> Any:

@@ -91,6 +91,9 @@ def operator_result(mode: FakeMode, func: Any, types: Sequence[type], args: Sequ
     try:
         key = CallKey(mode, func, args, kwargs)
     except NotCacheable:
+        result = _ruled(mode, func, args, kwargs)
+        if result is not NotImplemented:
+            return result
         result = mode._dispatch_impl(func, types, args, kwargs)
         bound_sizes_of_data(mode, func, args, kwargs, result)
         return with_real_strides(mode, func, args, kwargs, result)
@@ -119,12 +122,9 @@ def _computed(
         if result is not None:
             mode.note_layout_guessed()
             return result if plain is args else laid_out_by_order(mode, func, args, result)
-    rule = _RULES.get(func)
-    if rule is not None:
-        with mode:
-            result = rule(*args, **kwargs)
-        if result is not NotImplemented:
-            return result
+    result = _ruled(mode, func, args, kwargs)
+    if result is not NotImplemented:
+        return result
     before = list(_sizes_of_out(func, kwargs))
     with _kernel_unasked(mode, func, args, kwargs), mode.torch_env.answering_by_default(_note_of_defaults(mode, func)):
         result = mode._dispatch_impl(func, types, plain, kwargs)
@@ -133,6 +133,15 @@ def _computed(
     if plain is not args:
         return laid_out_by_order(mode, func, args, result)
     return with_real_strides(mode, func, args, kwargs, result)
+
+
+def _ruled(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What the rule of an operator gives; NotImplemented if there is none, or if it leaves the call to torch."""
+    rule = _RULES.get(func)
+    if rule is None:
+        return NotImplemented
+    with mode:
+        return rule(*args, **kwargs)
 
 
 def _kernel_unasked(

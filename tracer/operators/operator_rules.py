@@ -87,3 +87,16 @@ def _chosen_of_elements(func: Any, input: torch.Tensor, dim: int | None = None, 
             if hint(size) is not None:
                 check(size != 0, lambda: f"{name}(): Expected reduction dim {ending}")
     return NotImplemented
+
+
+@meta(
+    aten.fake_quantize_per_tensor_affine_cachemask.default,
+    aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default,
+    aten.fake_quantize_per_channel_affine_cachemask.default,
+)
+def _fake_quantised(func: Any, input: torch.Tensor, *args: Any) -> Any:
+    """The rounded tensor, and which elements were within the range. PyTorch has no rule for fakes; where sizes are symbolic, it
+    refuses these operators. They check arguments by their data: the kernel does that again."""
+    if any(type(size) is not int for size in input.shape):
+        return torch.empty_like(input), torch.empty_like(input, dtype=torch.bool)
+    return NotImplemented

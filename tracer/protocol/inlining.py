@@ -114,12 +114,26 @@ def may_be_root(name: str | None) -> bool:
 def forbids_tracing_below(name: str | None, code: types.CodeType) -> bool:
     """Whether nothing that a frame calls may be traced on its own. Such a frame runs the output of AOTAutograd (a backward pass,
     say), below which the program has no code, or runs under torch.utils.checkpoint, which runs the same code again later. As
-    that matches saved tensors by their order, and may rerun where nothing is compiled, both runs must be eager."""
+    that matches saved tensors by their order, and may rerun where nothing is compiled, both runs must be eager. Or it is
+    of `torch.compiler.disable`, and calls the function that is disabled."""
     if name is None:  # written by torch while it compiles
         return code.co_filename.startswith(_AOT_AUTOGRAD_FILES)
+    if (name, code.co_qualname) == _DISABLING:
+        return True
     return name.startswith(_AOT_AUTOGRAD) or name == "torch.utils.checkpoint"
 
 
+def disabled_for_itself(function: types.FunctionType) -> types.FunctionType | None:
+    """The function in a wrapper of `torch.compiler.disable(recursive=False)`: it is not to be compiled, unlike what it calls."""
+    if function.__globals__.get("__name__") != _NOT_RECURSIVE:
+        return None
+    wrapped = function.__dict__.get("_torchdynamo_orig_callable") if "_torchdynamo_disable" in function.__dict__ else None
+    return wrapped if isinstance(wrapped, types.FunctionType) else None
+
+
+# By name, as `_CALLERS`.
+_DISABLING = ("torch._dynamo.eval_frame", "DisableContext.__call__.<locals>._fn")
+_NOT_RECURSIVE = "torch._dynamo.external_utils"
 _AOT_AUTOGRAD = "torch._functorch._aot_autograd."
 _AOT_AUTOGRAD_FILES = os.path.join(os.path.dirname(torch.__file__), "_functorch", "_aot_autograd", "")
 _TRACED_PARTS_OF_TORCH = ("torch.nn.modules", "torch.nn.utils", "torch.optim", "torch.distributions", "torch.ao")

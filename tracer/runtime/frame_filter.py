@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tracer import _C, config
-from tracer.protocol.inlining import forbids_tracing_below, may_be_root
+from tracer.protocol.inlining import disabled_for_itself, forbids_tracing_below, may_be_root
 from tracer.sources.reading import is_a
 
 TRACE = object()
@@ -31,6 +31,10 @@ def answer_without_tracing(function: types.FunctionType, args: tuple[Any, ...]) 
     if forbids_tracing_below(name, function.__code__):
         _C.never_trace(function.__code__, callees=True)
         return _C.SKIP
+    disabled = disabled_for_itself(function)
+    if disabled is not None:
+        _C.never_trace(disabled.__code__)
+        return None  # not SKIP: the code is that of all such wrappers
     if config.convert_every_frame:
         return _C.SKIP if isinstance(name, str) and name.partition(".")[0] in _MACHINERY else TRACE
     if not may_be_root(name):

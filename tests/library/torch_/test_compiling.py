@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 
+import pytest
 import torch
 
 from tests.support import breaks, captured
@@ -54,6 +55,35 @@ def test_a_compiled_module_with_hooks_is_left_to_torch():
 
 def test_a_disabled_function_breaks_the_graph():
     assert breaks(lambda x: disabled(x + 1) + 1, X).break_ids == ["disabled-function"]
+
+
+def _doubled(x):
+    return x * 2
+
+
+def _called_by_a_disabled_function(x):
+    return _doubled(x) + 1
+
+
+class _Disabled(torch.nn.Module):
+    @torch.compiler.disable
+    def forward(self, x):
+        return _doubled(x) + 1
+
+
+DISABLED = {
+    "with what it calls": (torch.compiler.disable(_called_by_a_disabled_function), ["mul", "sub"]),
+    "for itself": (torch.compiler.disable(_called_by_a_disabled_function, recursive=False), ["mul", "mul", "sub"]),
+    "a method": (_Disabled(), ["mul", "sub"]),
+}
+
+
+@pytest.mark.parametrize("name", DISABLED)
+def test_a_disabled_function_is_not_compiled_between_two_graphs(name):
+    function, operations = DISABLED[name]
+    checked = breaks(lambda x: function(x * 3) - 1, X)
+    assert checked.operations == operations
+    assert breaks(lambda x: (print(end=""), function(x))[1] - 1, X).operations[-1] == "sub"
 
 
 def test_nothing_traces_for_torchscript():

@@ -1,4 +1,4 @@
-"""Models of `torch.Generator` and of the random functions that are given one. Such numbers depend on nothing that the graph
+"""Models of `torch.Generator` and of the random functions that are given one. Most such numbers depend on nothing that the graph
 computes, and the default generator is another one, so that the output code draws them before the graph, as those of NumPy."""
 
 from __future__ import annotations
@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C
+from tracer.effects.deferred_calls import DeferredCall
 from tracer.effects.random_draws import Draw
 from tracer.graph.fakes.fake_tensors import concrete
+from tracer.graph.operations.drawn_fills import filled
+from tracer.graph.operations.draws_by_data import BY_DATA
 from tracer.graph_breaks import unsupported
 from tracer.guards.identity import Distinct, TypeMatch
 from tracer.guards.values import EqualsMatch
-from tracer.library.random_ import DrawnGeneratorVariable, draw_of
+from tracer.library.draws_of_sizes import seed_of
+from tracer.library.random_ import DrawnGeneratorVariable, draw_of, state_in_graph
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
 Value = VariableTracker
 
-#: Each with the number of arguments that it takes before the size. Others draw by what the graph computes.
+#: Each with the number of arguments that it takes before the size. Those of `BY_DATA` draw by what the graph computes.
 _FUNCTIONS: dict[Any, int] = {torch.rand: 0, torch.randn: 0, torch.randint: 2, torch.normal: 2, torch.randperm: 0}
 _DEFAULT = ObjectSource(torch.default_generator, "torch.default_generator")
 
@@ -56,10 +60,10 @@ def _new_generator(tx: Tracer, device: Value = NONE) -> Value:
 
 @models(torch.Generator.manual_seed)
 def _manual_seed(tx: Tracer, generator: Value, seed: Value) -> Value:
-    if not seed.is_constant() or type(seed.constant()) is not int:
-        unsupported("random-state", name="torch.Generator.manual_seed of a number that varies")
-    _try(torch.Generator.manual_seed, torch.Generator("cpu"), seed.constant())
-    tx.effects.draw(draw_of(tx, torch.Generator, torch.Generator.manual_seed, generator, (seed.constant(),), {}))
+    number = seed_of(tx, seed, torch.Generator.manual_seed)
+    if type(number) is int:
+        _try(torch.Generator.manual_seed, torch.Generator("cpu"), number)
+    tx.effects.draw(draw_of(tx, torch.Generator, torch.Generator.manual_seed, generator, (number,), {}))
     return generator
 
 
@@ -71,6 +75,8 @@ def draw_tensor(tx: Tracer, function: Any, args: list[Value], generator: Value, 
         args = [tx.literal(0), *args]
     if not isinstance(generator, UserObjectVariable):
         unsupported("random-state", name=f"torch.{function.__name__} with the default generator, given by name,")
+    if function in BY_DATA and tx.output.runs_as_written and not no_leaf_can_be_made(tx):
+        return _drawn_by_data(tx, function, args, generator, kwargs)
     if count is None or no_leaf_can_be_made(tx) or not all(arg.is_constant() for arg in args[:count]):
         unsupported("random-state", name=name)
     first = tuple([arg.constant() for arg in args[:count]])
@@ -78,19 +84,68 @@ def draw_tensor(tx: Tracer, function: Any, args: list[Value], generator: Value, 
     if set(kwargs) - left_out - {"dtype", "device", "size"} or len(first) < count or not {*map(type, first)} <= {int, float}:
         unsupported("random-state", name=name)
     drawn = _like(tx, function, args[count:], {key: value for key, value in kwargs.items() if key not in left_out})
-    sizes = [size_before_the_graph(tx, size) for size in drawn.shape]
+    if function is torch.randperm and drawn.dtype is not torch.int64 and any(type(size) is not int for size in drawn.shape):
+        unsupported("random-state", name=f"torch.randperm of {drawn.dtype}, which cannot hold every size that may come,")
+    return _drawn(tx, name, generator, drawn_tensor, (function, first, drawn.dtype, drawn.device), drawn)
+
+
+def _drawn_by_data(
+    tx: Tracer, function: Any, args: list[Value], generator: UserObjectVariable, kwargs: dict[str, Value]
+) -> Value:
+    """`function(*args, generator=generator)`, drawn in the graph from the state that the generator has there. What is drawn from
+    it later in the trace has to be drawn so, too (`random_.draw_of` sees to that)."""
+    if generator.source is not None and generator.value.device.type != "cpu":
+        unsupported("random-state", name=f"torch.{function.__name__} with a generator of another device than the CPU")
+    tx.output.journal.refuse("it draws from a generator")
+    before = state_in_graph(tx, generator)
+    state = _state_before_the_graph(tx, generator) if before is None else before.arguments[1]
+    drawn, left = tx.call_in_graph(BY_DATA[function], [state, *args], kwargs).unpack(tx)
+    tx.effects.defer(DeferredCall(torch.Generator.set_state, (), (generator, left)), before)
+    return drawn
+
+
+def _state_before_the_graph(tx: Tracer, generator: UserObjectVariable) -> Value:
+    number = tx.effects.draw(draw_of(tx, torch.Generator, torch.Generator.get_state, generator, (), {}))
+    real = torch.Generator().get_state()
+    fake = tx.output.world.run(torch.empty, (tuple(real.shape),), {"dtype": real.dtype})
+    return tx.output.wrap(tx.output.add_input(DrawnTensorSource(number), real, fake, own_memory=True), fake)
+
+
+def _drawn(tx: Tracer, name: str, generator: Value, function: Any, args: tuple[Any, ...], like: torch.Tensor) -> Value:
+    """`function(generator, *args, *sizes)` with the sizes of the fake `like`, drawn before the graph."""
+    sizes = [size_before_the_graph(tx, size) for size in like.shape]
     if any(size is None for size in sizes):
         unsupported("random-state", name=f"{name}, of a size that depends on data,")
-    if function is torch.randperm and drawn.dtype is not torch.int64 and type(sizes[0]) is not int:
-        unsupported("random-state", name=f"torch.randperm of {drawn.dtype}, which cannot hold every size that may come,")
-    draw = draw_of(tx, torch.Generator, drawn_tensor, generator, (function, first, drawn.dtype, drawn.device, *sizes), {})
-    shape = [concrete(size) for size in drawn.shape]
-    tried = torch.Generator("cpu" if generator.source is None else generator.value.device)
-    _try(drawn_tensor, tried, *draw.args[:4], *(shape if function is torch.randperm else [1] * len(shape)))
+    draw = draw_of(tx, torch.Generator, function, generator, (*args, *sizes), {})
+    shape = [concrete(size) for size in like.shape]
+    tried = torch.Generator("cpu" if generator.source is None else generator.value.device)  # type: ignore[attr-defined]
+    _try(function, tried, *args, *(shape if torch.randperm in args else [1] * len(shape)))
     number = tx.effects.draw(draw)
-    fake = tx.output.world.run(torch.empty, (tuple(drawn.shape),), {"dtype": drawn.dtype, "device": drawn.device})
-    real = torch.empty(shape, dtype=drawn.dtype, device=drawn.device)
+    fake = tx.output.world.run(torch.empty, (tuple(like.shape),), {"dtype": like.dtype, "device": like.device})
+    real = torch.empty(shape, dtype=like.dtype, device=like.device)
     return tx.output.wrap(tx.output.add_input(DrawnTensorSource(number), real, fake, own_memory=True), fake)
+
+
+@models(filled)
+def _filled(
+    tx: Tracer, tensor: TensorVariable, method: str, args: tuple[Value, ...], generator: Value, kwargs: dict[str, Value]
+) -> Value:
+    """`tensor.method(*args, generator=generator)`: what is drawn before the graph is copied into the tensor. In a tensor that
+    is not contiguous, the numbers would lie in another order."""
+    fake, name = tensor.fake, f"Tensor.{method} with a generator of its own"
+    given = [*args, *kwargs.values()]
+    if not isinstance(generator, UserObjectVariable) or no_leaf_can_be_made(tx) or tensor.cls not in _PLAIN:
+        unsupported("random-state", name=name)
+    if fake.requires_grad and torch.is_grad_enabled() or fake.layout is not torch.strided or not fake.is_contiguous():
+        unsupported("random-state", name=f"{name}, of a tensor that requires a gradient, or is not contiguous,")
+    if not all(value.is_constant() and type(value.constant()) in (int, float, type(None)) for value in given):
+        unsupported("random-state", name=f"{name}, of numbers that vary,")
+    named = tuple([(key, value.constant()) for key, value in kwargs.items()])
+    first = (method, tuple([value.constant() for value in args]), named, fake.dtype, fake.device)
+    return tensor.call_method(tx, "copy_", [_drawn(tx, name, generator, filled, first, fake)], {})
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def _try(draw: Any, *args: Any) -> None:

@@ -20,6 +20,7 @@ from tracer.graph.operations.numpy_calls import NumpyCall
 from tracer.graph_breaks import unsupported
 from tracer.guards.arrays import NumpyErrorsMatch, ScalarMatch
 from tracer.guards.unchanged import find
+from tracer.protocol.models import model_of
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.containers.ranges import SliceVariable
@@ -128,6 +129,10 @@ class NdarrayVariable(VariableTracker):
     # -- operators -----------------------------------------------------------------------------------------------
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if reflected and isinstance(other, TensorVariable) and not self.is_scalar:
+            with_tensor: Any = model_of(tensor_with_array)
+            result: VariableTracker = with_tensor(tx, BINARY[op], other, self)
+            return result
         if not _is_operand(other):
             return None
         operands = [other, self] if reflected else [self, other]
@@ -188,9 +193,9 @@ class NdarrayVariable(VariableTracker):
         return ConstantVariable(value.item())
 
     def beside(self, tx: Tracer, tensor: TensorVariable) -> VariableTracker:
-        """This scalar as an operand of a tensor's operator, which treats it as a Python number."""
+        """This array; a scalar as an operand of a tensor's operator, which treats it as a Python number."""
         if not self.is_scalar:
-            unsupported("unsupported-operator", left=tensor.describe(), op="and", right=self.describe())
+            return self  # which a tensor's operators do not take
         if self.source is not None:
             return self.as_number(tx)
         mine, number = self.tensor.fake, np.zeros((), self.dtype).item()
@@ -198,6 +203,11 @@ class NdarrayVariable(VariableTracker):
         if not same or tensor.fake.dim() == 0 or self.cls is np.bool_:
             unsupported("unsupported-operator", left=tensor.describe(), op="and", right=self.describe())
         return self.tensor
+
+
+def tensor_with_array(function: Callable[[Any, Any], Any], tensor: torch.Tensor, array: np.ndarray[Any, Any]) -> Any:
+    """`function(tensor, array)` of an operator, which NumPy computes. `library.arrays_of_tensors` has its model."""
+    return function(tensor, array)
 
 
 def _shape(tx: Tracer, self: NdarrayVariable) -> VariableTracker:

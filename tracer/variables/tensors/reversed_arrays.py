@@ -201,4 +201,29 @@ def _turned(tx: Tracer, base: NdarrayVariable, dims: frozenset[int], axes: Itera
     return ReversedArrayVariable(item, turned) if turned and isinstance(item, NdarrayVariable) else item
 
 
+def _rotated(tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker | None:
+    """np.rot90(array, k, axes): by 90 degrees, two dims change places, and the one that is now the first is reversed."""
+    parts = _parts(args[0]) if args else None
+    given = dict(zip(("k", "axes"), args[1:])) | kwargs
+    if parts is None or len(args) > 3 or given.keys() - {"k", "axes"}:
+        return None
+    base, dims = parts
+    axes = _axes(tx, given.get("axes", _FIRST_TWO), base.tensor.fake.dim())
+    times = given.get("k", ConstantVariable(1))
+    if axes is None or len(first_second := list(axes)) != 2 or not _is_number(times):
+        return None
+    first, second = first_second
+    turns = times.constant() % 4
+    if turns % 2 == 0:
+        return _turned(tx, base, dims, first_second if turns else ())
+    swapped = apply(tx, array_operation("method", "swapaxes"), [base, ConstantVariable(first), ConstantVariable(second)], {})
+    assert isinstance(swapped, NdarrayVariable)
+    moved = frozenset({first: second, second: first}.get(dim, dim) for dim in dims)
+    return _turned(tx, swapped, moved, (first,) if turns == 1 else (second,))
+
+
+_FIRST_TWO = TupleVariable([ConstantVariable(0), ConstantVariable(1)])
+
+
 VIEWS.update({"operator:getitem": _item, "function:flip": _flip, "function:flipud": _along(0), "function:fliplr": _along(1)})
+VIEWS["function:rot90"] = _rotated

@@ -32,7 +32,7 @@ from tracer.variables.marked_calls import heed_marks
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER
 from tracer.variables.tensors.subscripts import WHOLE, select_symbolic, subscript
 from tracer.variables.tensors.tensor_data import exchange_data, refuse_exchanged
-from tracer.variables.tensors.tensor_methods import tensor_method
+from tracer.variables.tensors.tensor_methods import drawing_method, tensor_method
 from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable, boolean
 from tracer.variables.values.symbolic import is_number
 
@@ -309,7 +309,7 @@ class TensorVariable(VariableTracker):
             answer = tx.overridden_method(self, name, args, kwargs)
             if answer is not None:
                 return answer
-        own = tensor_method(name)
+        own = drawing_method(name, kwargs) or tensor_method(name)
         if own is not None:
             result = invoke(own, (tx, self, *args), kwargs)
             if result is not None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from tracer import config
+from tracer.graph.operations.drawn_fills import FILLING, filled
 from tracer.graph.operations.tensor_hooks import add_hook
 from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph_breaks import unsupported
@@ -362,6 +363,37 @@ def _sets_a_hook(name: str) -> Method:
 
 
 _each("register_hook register_post_accumulate_grad_hook", _sets_a_hook)
+
+
+# -- draws from a generator of the program's own, given by name ------------------------------------------------------------
+
+
+def drawing_method(name: str, kwargs: dict[str, VariableTracker]) -> Method | None:
+    """The model of a method that draws, if it is given a generator."""
+    if "generator" not in kwargs or kwargs["generator"].is_none():
+        return None
+    return _fills(name) if name in FILLING else _as_function(name) if name in ("multinomial", "bernoulli") else None
+
+
+def _fills(name: str) -> Method:
+    def method(
+        tx: Tracer, self: TensorVariable, *args: VariableTracker, generator: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker:
+        model: Any = model_of(filled)
+        return cast("VariableTracker", model(tx, self, name, args, generator, kwargs))
+
+    return method
+
+
+def _as_function(name: str) -> Method:
+    def method(tx: Tracer, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        model: Any = model_of(getattr(torch, name))
+        return cast("VariableTracker", model(tx, *args, **kwargs))
+
+    return method
+
+
+_each("cov corrcoef", _as_function)
 
 
 @_methods("retain_grad")
