@@ -175,7 +175,7 @@ def _made_by_library(
             found = given_annotations.traced(tx, namespace[annotate])
         except ObservedException:
             refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and annotations that raise")
-        if len(tx.effects.changes) != changes:
+        if any(each is not found for each in tx.effects.changes[changes:]):  # it fills the dict that it gives
             refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and annotations with side effects")
         given[annotate] = given_annotations.giving(stand_in_for(tx, "__annotations__", found))
     made = _with_prototype(tx, metaclass, name, bases, namespace, run_metaclass, given)
