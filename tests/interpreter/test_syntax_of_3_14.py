@@ -168,6 +168,34 @@ BREAKS = {
             tracer.graph_break()
             return x + len(known), Record.__annotations__ is read, known
         """,
+    "annotations of a function that is there and appends to a list": """
+        def fn(x, known):
+            def f(a: (known.append("first"), int)[1]): ...
+            tracer.graph_break()
+            before = len(known)
+            return x + before, f.__annotations__, f.__annotations__ is f.__annotations__, known
+        """,
+    "a signature with annotations that append to a list": """
+        import inspect
+
+        def fn(x, known):
+            def f(a: (known.append("first"), int)[1], b=2): ...
+            tracer.graph_break()
+            before = len(known)
+            return x + before, str(inspect.signature(f)), known
+        """,
+    "annotations of a function whose variables change first": """
+        def fn(x, known):
+            kind = int
+            def f(a: kind): ...
+            def other():
+                nonlocal kind
+                kind = str
+            tracer.graph_break()
+            other()
+            read = f.__annotations__
+            return x + len(known), read["a"] is str
+        """,
     "annotations of a class that raise at first": """
         def fn(x, known):
             class Record:
