@@ -10,3 +10,14 @@ py_remember_annotations(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     Py_XSETREF(((PyFunctionObject *)args[0])->func_annotations, Py_NewRef(args[1]));
     Py_RETURN_NONE;
 }
+
+PyObject *
+py_known_annotations(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    if (!PyFunction_Check(function)) {
+        PyErr_SetString(PyExc_TypeError, "known_annotations: a function");
+        return NULL;
+    }
+    PyObject *found = ((PyFunctionObject *)function)->func_annotations;
+    return Py_NewRef(found == NULL ? Py_None : found);
+}

@@ -44,6 +44,8 @@ static PyMethodDef module_methods[] = {
     {"drop_metaclass", py_drop_metaclass, METH_O, "drop_metaclass(cls): its metaclass becomes the base of the present one"},
     {"remember_annotations", (PyCFunction)(void (*)(void))py_remember_annotations, METH_FASTCALL,
      "remember_annotations(function, annotations): the function has been asked for its annotations, which are this dict"},
+    {"known_annotations", py_known_annotations, METH_O,
+     "known_annotations(function) -> the dict or tuple that it holds; None if it has none, or was not asked for them yet"},
     {"is_failure", py_is_failure, METH_O,
      "is_failure(error) -> whether the program's own code is to raise this in place of a graph. Not so what ends the "
      "program,\n"

@@ -138,6 +138,76 @@ def test_one_graph_holds_it(name):
 
 
 BREAKS = {
+    "annotations with side effects of classes that the library makes": """
+        import typing
+
+        def noted(known, kind):
+            known.append(kind)
+            return kind
+
+        def fn(x, known):
+            class Pair(typing.NamedTuple):
+                first: noted(known, int)
+
+            return x + Pair(1).first, len(known), Pair(2)
+        """,
+    "annotations of a class that is there and appends to a list": """
+        def fn(x, known):
+            class Record:
+                first: (known.append("first"), int)[1]
+
+            tracer.graph_break()
+            return x + len(known), Record.__annotations__, Record.__annotations__ is Record.__annotations__, known
+        """,
+    "annotations of a class that are read on both sides of a break": """
+        def fn(x, known):
+            class Record:
+                first: (known.append("first"), int)[1]
+
+            read = Record.__annotations__
+            tracer.graph_break()
+            return x + len(known), Record.__annotations__ is read, known
+        """,
+    "annotations of a function that is there and appends to a list": """
+        def fn(x, known):
+            def f(a: (known.append("first"), int)[1]): ...
+            tracer.graph_break()
+            before = len(known)
+            return x + before, f.__annotations__, f.__annotations__ is f.__annotations__, known
+        """,
+    "a signature with annotations that append to a list": """
+        import inspect
+
+        def fn(x, known):
+            def f(a: (known.append("first"), int)[1], b=2): ...
+            tracer.graph_break()
+            before = len(known)
+            return x + before, str(inspect.signature(f)), known
+        """,
+    "annotations of a function whose variables change first": """
+        def fn(x, known):
+            kind = int
+            def f(a: kind): ...
+            def other():
+                nonlocal kind
+                kind = str
+            tracer.graph_break()
+            other()
+            read = f.__annotations__
+            return x + len(known), read["a"] is str
+        """,
+    "annotations of a class that raise at first": """
+        def fn(x, known):
+            class Record:
+                first: (known.append("first"), known[1])[1]
+
+            tracer.graph_break()
+            try:
+                Record.__annotations__
+            except IndexError:
+                known.append("raised")
+            return x + len(known), Record.__annotations__, known
+        """,
     "a t-string": """
         def fn(x):
             y = x + 1
@@ -205,7 +275,8 @@ BREAKS = {
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_it_gives_what_cpython_gives(name):
-    check(program(BREAKS[name]), X)
+    fn = program(BREAKS[name])
+    check(fn, X, *[[]] * (fn.__code__.co_argcount - 1))
 
 
 def test_a_dataclass_whose_annotations_name_what_is_not_there_is_left_to_cpython():

@@ -6,6 +6,7 @@ import abc
 import collections.abc
 import numbers
 import typing
+import warnings
 import weakref
 
 import torch
@@ -179,3 +180,13 @@ def test_an_object_that_says_its_class_is_asked_for_it():
         traced = compiled(fn, Settings(backend="eager", name="check"))
         for _ in range(2):
             assert traced(X, value)[1:] == (True, True, True)
+
+
+def test_an_optional_class_is_asked_without_a_warning():
+    def fn(x):
+        optional, either = isinstance(x, typing.Optional[torch.Tensor]), isinstance(3, typing.Union[str, int])
+        return x + 1, optional, either, isinstance(x, int | None)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        captured(fn, X)

@@ -170,10 +170,13 @@ def _made_by_library(
     if annotate is not None:  # the library calls it, for the prototype and for the class of the output code
         if metaclass.value is typing._TypedDictMeta and given_annotations.reads_cells(namespace[annotate]):  # type: ignore[attr-defined]  # private in typing
             refuse("A TypedDict with annotations that name local variables")
+        changes = len(tx.effects.changes)
         try:
             found = given_annotations.traced(tx, namespace[annotate])
         except ObservedException:
             refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and annotations that raise")
+        if any(each is not found for each in tx.effects.changes[changes:]):  # it fills the dict that it gives
+            refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and annotations with side effects")
         given[annotate] = given_annotations.giving(stand_in_for(tx, "__annotations__", found))
     made = _with_prototype(tx, metaclass, name, bases, namespace, run_metaclass, given)
     made.adopt(tx, {})

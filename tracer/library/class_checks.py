@@ -38,7 +38,7 @@ _BY_CLASS = frozenset(
     + tuple(type(cls).__instancecheck__ for cls in (torch.nn.Parameter, torch.nn.Buffer, torch.Tensor))
 )
 _UNSUBSCRIPTED: type = typing._SpecialGenericAlias  # type: ignore[attr-defined]  # typing.List and the like
-_UNIONS = (types.UnionType, typing._UnionGenericAlias)  # type: ignore[attr-defined]  # private in typing
+_UNIONS = (types.UnionType, type(typing.Optional[int]))  # noqa: UP045  (typing's own kind, one with the other since 3.14)
 _PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
 # From Python 3.12 on: attributes count that the object or its class holds, and none that its code would compute.
 _LOOKS_STATICALLY = any("getattr_static" in name for name in _PROTOCOL_CHECK.__code__.co_varnames)

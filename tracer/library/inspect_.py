@@ -15,7 +15,7 @@ from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.roots import ObjectSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.callables import BoundMethodVariable
-from tracer.variables.functions.python_functions import UserFunctionVariable, as_written
+from tracer.variables.functions.python_functions import UserFunctionVariable, annotations_run_calls, as_written
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -43,6 +43,8 @@ _ASKED = ("__signature__", "__wrapped__", "_partialmethod")
 def _is_plain(function: UserFunctionVariable) -> bool:
     """Whether a few guards can cover everything that the signature of a function depends on."""
     value = function.value
+    if annotations_run_calls(value):
+        return False
     try:
         notes = value.__annotations__
     except Exception:  # Python 3.14 runs code for them, which may name what is not there

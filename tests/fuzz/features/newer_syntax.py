@@ -1,6 +1,7 @@
 """What Python 3.12 brings: type parameters and aliases (PEP 695), f-strings that hold any text (PEP 701), comprehensions that run
 in the frame around them (PEP 709). What 3.13 brings: defaults of type parameters (PEP 696), a `locals()` that is new at each call
-(PEP 667). Older versions write none of it."""
+(PEP 667). What 3.14 brings: t-strings (PEP 750), annotations that are evaluated when they are asked for (PEP 649), `except`
+without parentheses (PEP 758). Older versions write none of it."""
 
 from __future__ import annotations
 
@@ -126,3 +127,79 @@ if sys.version_info >= (3, 13):
             "(lambda a, b: [locals(), b := 3, locals()][0])(1, 2)",
             "(lambda a: [locals(), (table := locals()).update(a=9), {**table, 'b': a}][2])(4)",
         )
+
+
+if sys.version_info >= (3, 14):
+
+    @statement("t-string", 0.7)
+    def _(w: Writer) -> str | None:
+        if w.flat:
+            return REFUSED
+        name = w.fresh("template")
+        first, second = (f"({w.expr(kind)})" for kind in ("int", w.pick("str", "list", "bool")))
+        parts = (f"{{{first}{w.pick('', '=', '!r', ':>3', '!s:{3}')}}}", f"{{{second}{w.pick('', '!r', '!a')}}}")
+        text = w.pick("", "text ") + parts[0] + w.pick("", " and {{it}} ") + parts[1]
+        w.line(f'{name} = t"{text}"' + w.pick("", " + t'{1}'"))
+        w.mark()
+        told = "part if isinstance(part, str) else (part.value, part.expression, part.conversion, part.format_spec)"
+        w.line(f"LOG.append({w.pick(f'({name}.strings, {name}.values)', f'[{told} for part in {name}]')})")
+        return None
+
+    _ANNOTATIONS = ("int", "list[int]", "missing", "(LOG.append('asked'), int)[1]", "dict[str, n]", "'later'", "type(n)")
+
+    @statement("annotations of a function", 0.7)
+    def _(w: Writer) -> str | None:
+        if w.flat:
+            return REFUSED
+        name, first, last = w.fresh("f"), w.pick(*_ANNOTATIONS), w.pick(*_ANNOTATIONS)
+        with w.function(f"def {name}(a: {first}, b: int = {w.expr('int')}) -> {last}:", int="a b"):
+            w.mark()
+            w.line(f"return a + b * 2 + {w.expr('int')} % 7")
+        w.assign("int", f"{name}({w.expr('int')})")
+        _asked_for(w, name)
+        return None
+
+    @statement("annotations of a class", 0.7)
+    def _(w: Writer) -> str | None:
+        if w.flat:
+            return REFUSED
+        name = w.fresh("C")
+        w.line(f"class {name}:")
+        w.line(f"    kind = {w.pick('int', 'float')}")
+        w.line(f"    first: {w.pick('kind', *_ANNOTATIONS)}")
+        w.line(f"    second: {w.pick('kind', *_ANNOTATIONS)} = {w.expr('int')}")
+        if w.chance(0.3):
+            w.line(f"    if {w.expr('bool')}:")
+            w.line(f"        third: {w.pick('kind', *_ANNOTATIONS)}")
+        w.mark()
+        _asked_for(w, name)
+        w.assign("int", f"{name}.second")
+        return None
+
+    def _asked_for(w: Writer, name: str) -> None:
+        """Often a name is missing."""
+        with w.block("try:"):
+            read = f"{name}.__annotations__"
+            w.line(
+                f"LOG.append({w.pick(f'str({read})', f'{name}.__annotate__(1) == {read}', f'{read} is {read}', f'len({read})')})"
+            )
+            w.mark()
+            w.line(f"LOG.append(sorted({name}.__annotations__))")
+        with w.block("except NameError as error:"):
+            w.line("LOG.append(str(error))")
+
+    @statement("except without parentheses", 0.7)
+    def _(w: Writer) -> str | None:
+        if w.flat:
+            return REFUSED
+        star, error = w.pick("", "", "*"), w.pick("KeyError('k')", "ValueError(2)", "Custom(1, 2)")
+        with w.block("try:"):
+            w.mark()
+            with w.block(f"if {w.expr('bool')}:"):
+                w.line(f"raise {error}")
+            w.body(1)
+        with w.block(f"except{star} ValueError, KeyError:"):
+            w.body(1)
+        with w.block(f"except{star} Custom as error:"):
+            w.line(f"LOG.append({w.pick('error.exceptions[0].args', 'len(error.exceptions)') if star else 'error.args'})")
+        return None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import lookup
+from tracer.protocol.lookups import has_from_python, lookup
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.python_functions import ANNOTATION_VALUES, NestedFunctionVariable
@@ -33,14 +33,16 @@ def annotate_name(namespace: Iterable[str]) -> str | None:
 
 
 def of_existing(tx: Tracer, cls: ClassVariable) -> VariableTracker | None:
-    """What such a function of a class gives that existed before the frame ran; None if the class has no such function."""
+    """What such a function of a class gives that existed before the frame ran; None if the class has no such function. Where
+    nobody has asked for it yet, the function is traced, and the output code keeps in the class what it gave."""
     name = annotate_name(vars(cls.value))
-    if name is None or vars(cls.value)[name] is None or lookup(cls.value, "__annotations__")[0] is cls.value:
+    if name is None or lookup(cls.value, name)[1] is None or lookup(cls.value, "__annotations__")[0] is cls.value:
         return None
-    try:
-        type.__getattribute__(cls.value, "__annotations__")
-    except Exception as error:  # it may name what is not there
-        unsupported("unsupported-attribute", value=cls.describe(), name=f"__annotations__: {error}")
+    if lookup(cls.value, KEPT)[0] is not cls.value and tx.effects.attribute(cls, KEPT) is None:
+        if cls.source is None or has_from_python(type(cls.value), "__setattr__"):
+            unsupported("unsupported-attribute", value=cls.describe(), name="__annotations__")
+        found = traced(tx, tx.class_attr(cls.value, name, cls))
+        tx.effects.store_class_attribute(cls, cls.value, KEPT, found)
     return tx.class_attr(cls.value, KEPT, cls)
 
 

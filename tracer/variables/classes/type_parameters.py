@@ -6,10 +6,13 @@ same kind stands for each, of which forms such as `list[T]` and classes can be m
 
 from __future__ import annotations
 
+import functools
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from tracer.bytecode import Assembler
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.class_namespace import ClassNamespaceVariable
@@ -49,14 +52,27 @@ def _unknown_default() -> None:
 def type_alias(tx: Tracer, parts: list[VariableTracker], number: int) -> VariableTracker:
     """`type name[parameters] = ...` of (name, parameters or None, function that gives the value)"""
     name, parameters, _ = parts
-    make: Any = vars(typing)["TypeAliasType"]
     made = () if parameters.is_constant() else tuple(form.value for form in _forms(tx, parameters))
 
     def emit(cg: ValueCodegen) -> None:
         cg.asm.emit("BUILD_TUPLE", len(parts))
         cg.asm.emit("CALL_INTRINSIC_1", number)
 
-    return made_form(tx, make(name.constant(), None, type_params=made), parts, emit)
+    return made_form(tx, _alias_maker(number)((name.constant(), made or None, _unknown_value)), parts, emit)
+
+
+@functools.cache
+def _alias_maker(number: int) -> Callable[[tuple[Any, ...]], Any]:
+    """Makes an alias as the statement does. A call of `TypeAliasType` would ask the parameters for their defaults, since 3.14."""
+    asm = Assembler()
+    asm.load_fast("parts")
+    asm.emit("CALL_INTRINSIC_1", number)
+    asm.return_value()
+    return FunctionType(asm.finish("make_alias", "make_alias", __file__, 1, ("parts",)), {})
+
+
+def _unknown_value(*format: int) -> None:
+    unsupported("unsupported-attribute", value="An alias of types", name="__value__")
 
 
 def generic_of(tx: Tracer, parameters: VariableTracker, number: int) -> VariableTracker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from tracer.variables.functions.callables import READABLE, BoundMethodVariable, 
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
+    from tracer.effects.log import Effects
     from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources.base import Source
 
@@ -164,6 +166,26 @@ class FunctionVariable(VariableTracker):
             unsupported("unsupported-attribute", value=self.describe(), name="__annotations__")
 
 
+def annotations_run_calls(function: types.FunctionType) -> bool:
+    """Whether reading the annotations of a function would call something: nobody has asked for them yet (PEP 649, Python 3.14),
+    and they are more than names, subscripts and the like."""
+    if not _gives_annotations(function):
+        return False
+    gives = function.__annotate__  # type: ignore[attr-defined]  # of Python 3.14
+    return not is_a(gives, types.FunctionType) or any(inst.opname.startswith("CALL") for inst in dis.get_instructions(gives))
+
+
+def _gives_annotations(function: types.FunctionType) -> bool:
+    """Whether they will be made when they are asked for."""
+    made_late = "__annotate__" in _OF_EVERY and _C.known_annotations(function) is None
+    return made_late and getattr(function, "__annotate__") is not None  # noqa: B009
+
+
+def _changes_names(effects: Effects) -> bool:
+    """Whether the trace has stored in a variable that existed before, which no code of the program would see as yet."""
+    return any(True for _ in effects.stored_globals()) or any(isinstance(each, CellVariable) for each in effects.mutated)
+
+
 _READ_OF_FUNCTIONS = (
     "__defaults__", "__kwdefaults__", "__annotations__", "__annotate__", "__closure__", "__type_params__",
 )  # fmt: skip
@@ -228,6 +250,8 @@ class UserFunctionVariable(FunctionVariable):
         source = self._own_source()
         if name == "__annotations__":
             self.refuse_annotations_of_another(tx)
+            if annotations_run_calls(self.value) or _gives_annotations(self.value) and _changes_names(tx.effects):
+                unsupported("unsupported-attribute", value=self.describe(), name=name)
         if name in _READ_OF_FUNCTIONS and name in _OF_EVERY:
             return tx.wrap(self._own(tx, name), GenericAttrSource(source, name))
         if name in self.value.__dict__:
