@@ -1,4 +1,4 @@
-"""torch.compile's `shapes_spec=`: what its variables name is dynamic, all else constant, and other calls raise."""
+"""A ShapesSpec of torch.compile: what its variables name is dynamic, all else constant, and other calls raise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 import pytest
 import torch
 import torch._dynamo
+from torch.fx.experimental import dynamic_spec
 from torch.fx.experimental.dynamic_spec import (
     DictSpec,
     IntVar,
@@ -23,12 +24,11 @@ from tracer.errors import ConstraintViolationError, UserError
 
 pytestmark = pytest.mark.usefixtures("installed")
 ones = torch.ones
-_ARGUMENT = "shapes_spec" if "shapes_spec" in inspect.signature(torch.compile).parameters else "dynamic_shapes"  # since 2.14
+NAME = "dynamic_shapes" if "dynamic_shapes" in inspect.signature(torch.compile).parameters else "shapes_spec"
 
 
-def named(spec):
-    """The argument of torch.compile, whose name depends on torch's version."""
-    return {_ARGUMENT: spec}
+def argument(spec):
+    return {NAME: spec}
 
 
 def doubled(x):
@@ -37,7 +37,7 @@ def doubled(x):
 
 def entries_for(fn, spec, *calls):
     """How many entries serve some calls, which give what `fn` gives."""
-    compiled = torch.compile(fn, **named(spec), fullgraph=True)
+    compiled = torch.compile(fn, **argument(spec), fullgraph=True)
     for args in calls:
         torch.testing.assert_close(compiled(*args), fn(*args), rtol=0, atol=0)
     return len(tracer.region_of(compiled).entries())
@@ -56,8 +56,8 @@ def test_sizes_that_are_not_named_are_constants():
 
 def test_a_module_in_place_and_wrapped_has_the_parameters_of_its_forward():
     spec = ShapesSpec({"input": TensorSpec([ShapeVar("rows"), 4])})
-    in_place, wrapped = torch.nn.Linear(4, 2), torch.compile(torch.nn.Linear(4, 2), **named(spec))
-    in_place.compile(**named(spec))
+    in_place, wrapped = torch.nn.Linear(4, 2), torch.compile(torch.nn.Linear(4, 2), **argument(spec))
+    in_place.compile(**argument(spec))
     for compiled in (in_place, wrapped):
         for rows in (3, 1, 6):
             assert compiled(ones(rows, 4)).shape == (rows, 2)
@@ -96,7 +96,7 @@ def test_further_arguments_are_named_by_position_and_by_keyword():
             return tensors[1] * 2 + sum(each.sum() for each in more.values())
 
     spec = ShapesSpec({"*args": [None, TensorSpec([ShapeVar("a")])], "**kwargs": {"k": TensorSpec([ShapeVar("b")])}})
-    for compiled in (torch.compile(Summed(), **named(spec)), torch.compile(Summed().forward, **named(spec))):
+    for compiled in (torch.compile(Summed(), **argument(spec)), torch.compile(Summed().forward, **argument(spec))):
         for n in (3, 4, 5):
             assert torch.equal(compiled(0, ones(n), k=ones(n + 1)), ones(n) * 2 + n + 1)
         assert len(tracer.region_of(compiled).entries()) == 1
@@ -106,7 +106,7 @@ def test_further_arguments_are_named_by_position_and_by_keyword():
 def test_derived_sizes_and_assumptions_relate_variables():
     a, b = ShapeVar("a", min=2), ShapeVar("b", max=64)
     spec = ShapesSpec({"x": TensorSpec([a, b]), "y": TensorSpec([a * 2 + 1])}, assumptions=[a < b, b % 2 == 0])
-    compiled = torch.compile(lambda x, y: x.sum() + y, **named(spec), fullgraph=True)
+    compiled = torch.compile(lambda x, y: x.sum() + y, **argument(spec), fullgraph=True)
     for n, m in ((2, 4), (5, 8)):
         assert torch.equal(compiled(ones(n, m), ones(2 * n + 1)), ones(2 * n + 1) * (n * m + 1))
     assert len(tracer.region_of(compiled).entries()) == 1
@@ -117,7 +117,7 @@ def test_derived_sizes_and_assumptions_relate_variables():
 
 @pytest.mark.parametrize("spec", [{"x": TensorSpec([4])}, {"n": 2}], ids=["size", "int"])
 def test_another_value_than_the_one_that_is_pinned_raises(spec):
-    compiled = torch.compile(lambda x, n: x * n, **named(ShapesSpec(spec)))
+    compiled = torch.compile(lambda x, n: x * n, **argument(ShapesSpec(spec)))
     compiled(ones(4), 2)
     with pytest.raises(ConstraintViolationError, match=r"but it was declared as \d\.\n"):
         compiled(ones(3), 1)
@@ -129,7 +129,7 @@ def test_what_is_behind_a_graph_break_varies_with_what_is_named():
         torch._dynamo.graph_break()
         return x + 1
 
-    compiled = torch.compile(broken, **named(ShapesSpec({"x": TensorSpec([ShapeVar("rows"), None])})))
+    compiled = torch.compile(broken, **argument(ShapesSpec({"x": TensorSpec([ShapeVar("rows"), None])})))
     for rows in range(2, 9):
         assert torch.equal(compiled(ones(rows, 2)), ones(rows, 2) * 3)
     assert len(tracer.region_of(compiled).entries()) <= 3
@@ -137,13 +137,28 @@ def test_what_is_behind_a_graph_break_varies_with_what_is_named():
 
 def test_what_cannot_be_honoured_is_refused():
     a = ShapeVar("a")
-    with pytest.raises(ValueError, match="`dynamic` and `shapes_spec` cannot both be set"):
-        torch.compile(doubled, dynamic=True, **named(ShapesSpec({"x": TensorSpec([a])})))
+    with pytest.raises(ValueError, match=f"`dynamic` and `{NAME}` cannot both be set"):
+        torch.compile(doubled, dynamic=True, **argument(ShapesSpec({"x": TensorSpec([a])})))
     with pytest.raises(TypeError, match="must be ParamsSpec, dict"):
-        torch.compile(doubled, **named(3))
+        torch.compile(doubled, **argument(3))
     with pytest.raises(UserError, match="computes with a, but no dim and no int is a itself"):
-        torch.compile(doubled, **named(ShapesSpec({"x": TensorSpec([a + 1])})))
+        torch.compile(doubled, **argument(ShapesSpec({"x": TensorSpec([a + 1])})))
     with pytest.raises(UserError, match=r"names '\*args', but .* takes no such arguments"):
-        torch.compile(doubled, **named(ShapesSpec({"*args": [None, TensorSpec([a])]})))
+        torch.compile(doubled, **argument(ShapesSpec({"*args": [None, TensorSpec([a])]})))
     with pytest.warns(UserWarning, match="optimization_hint=8 of a has no effect"):
-        torch.compile(doubled, **named(ShapesSpec({"x": TensorSpec([ShapeVar("a", optimization_hint=8)])})))
+        torch.compile(doubled, **argument(ShapesSpec({"x": TensorSpec([ShapeVar("a", optimization_hint=8)])})))
+
+
+@pytest.mark.skipif(not hasattr(dynamic_spec, "dynamic_spec"), reason="torch 2.14 and later attach a ShapesSpec to a function")
+def test_what_is_attached_to_a_function_or_a_forward_is_honoured():
+    attached = dynamic_spec.dynamic_spec({"x": TensorSpec([ShapeVar("rows"), None])})
+
+    class Doubled(torch.nn.Module):
+        @attached
+        def forward(self, x):
+            return x * 2
+
+    for target in (attached(lambda x: x * 2), Doubled()):
+        assert entries_for(target, None, *[(ones(rows, 4),) for rows in (3, 1, 6)]) == 1
+        with pytest.raises(ValueError, match="Provide only one"):
+            torch.compile(target, **argument({}))

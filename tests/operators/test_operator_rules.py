@@ -9,6 +9,7 @@ import tracer
 from tests.support import check
 from tests.support.comparing import Comparison
 from tests.support.outcomes import outcome
+from tests.support.regions import entries
 
 CHOICES = [torch.max, torch.min, lambda x: torch.max(x, 0), lambda x: x.min(-1), lambda x: x.median(0), lambda x: x.mode()]
 
@@ -97,3 +98,27 @@ def test_one_entry_rounds_for_all_sizes(name, change):
         Comparison().same(*results, "result")
         Comparison().same(ours.grad, eagers.grad, "gradient")
     assert len(tracer.region_of(traced).entries()) == 1
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, -2])
+def test_stacking_divides_no_sizes(dim):
+    """A size of 1 is served by the entry of all others, whatever is asked of the result's layout, and it lies as in eager."""
+    program = lambda x: torch.stack((x, x), dim).reshape(-1, 2).contiguous()
+    compiled = tracer.optimize("eager", shapes="x: N, 3; N in 1..9")(program)
+    for size in (4, 1, 2, 3):
+        wanted, seen = (fn(torch.arange(3.0 * size).view(size, 3)) for fn in (program, compiled))
+        assert torch.equal(wanted, seen) and wanted.stride() == seen.stride(), size
+    assert len(entries(compiled)) == 1
+
+
+def stacked_or_said(x, y):
+    try:
+        return torch.stack((x, y))
+    except RuntimeError as error:
+        return str(error)
+
+
+def test_stacking_other_sizes_raises_as_ever():
+    check(stacked_or_said, torch.ones(3, 2), torch.ones(3, 2))
+    check(stacked_or_said, torch.ones(3, 2), torch.ones(4, 2))
+    check(stacked_or_said, torch.ones(3, 2), torch.ones(3))

@@ -252,7 +252,9 @@ def test_attention_is_captured(cached: bool) -> None:
 
 def test_attention_without_a_kernel_fails_as_in_cpython() -> None:
     error = check_nested(lambda a: attention(a, causal=True), one).error
-    assert isinstance(error, RuntimeError) and "No viable backend" in str(error)
+    lacks_driver = torch.backends.cuda.is_built() and not torch.cuda.is_available()  # asked for first from torch 2.14 on
+    assert isinstance(error, RuntimeError)
+    assert "No viable backend" in str(error) or (lacks_driver and "CUDA driver" in str(error))
 
 
 def test_a_backward_pass_behind_the_graph_reaches_the_values() -> None:

@@ -128,12 +128,12 @@ class Entrances:
 
 def _shapes_spec_in(said: dict[str, Any]) -> Any:
     """Torch's ShapesSpec among the arguments. Raises ValueError and TypeError where torch does."""
-    found = next((said[name] for name in _SHAPES if said.get(name) is not None), None)
-    if found is None:
+    name = next((name for name in _SHAPES if said.get(name) is not None), None)
+    if name is None:
         return None
     if said.get("dynamic") is not None:
-        raise ValueError("`dynamic` and `shapes_spec` cannot both be set: the sizes that the shapes_spec names are dynamic")
-    return shapes_spec_of(found)
+        raise ValueError(f"`dynamic` and `{name}` cannot both be set: the sizes that {name} names are dynamic")
+    return shapes_spec_of(said[name])
 
 
 def _refuse_what_is_not_honoured(backend: str | Callable[..., Any] | Backend, said: dict[str, Any]) -> None:

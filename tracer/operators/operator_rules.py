@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from tracer.operators.layout import hint
 from tracer.operators.meta import meta
@@ -58,6 +59,33 @@ def _squeezed(func: Any, input: torch.Tensor, dims: int | Sequence[int] | None =
         if -input.dim() <= dim < input.dim() and hint(input.shape[dim]) is None:
             torch._check(input.shape[dim] != 1)
     return NotImplemented
+
+
+@meta(aten.stack.default)
+def _stacked(func: Any, tensors: Sequence[torch.Tensor], dim: int = 0) -> Any:
+    """As in C: joined, and what was joined is viewed as two dims, each by its own rule. Since torch 2.14, PyTorch does this where
+    these rules are not met, and its own ask of every size whether it is 1."""
+    if not tensors or any(type(each) is not FakeTensor or each.layout is not torch.strided for each in tensors):
+        return NotImplemented
+    first, *others = tensors
+    count = first.dim() + 1
+    if not -count <= dim < count or any(each.dim() != first.dim() for each in others):
+        return NotImplemented
+    for place, other in enumerate(others, 1):
+        _check_sizes(first, other, place)
+    dim %= count
+    if dim == first.dim():
+        return torch.cat([each.unsqueeze(dim) for each in tensors], dim)
+    return torch.cat(tensors, dim).view(*first.shape[:dim], len(tensors), *first.shape[dim:])
+
+
+def _check_sizes(first: torch.Tensor, other: torch.Tensor, place: int) -> None:
+    def words() -> str:
+        sizes = f"{list(first.shape)} at entry 0 and {list(other.shape)} at entry {place}"
+        return f"stack expects each tensor to be equal size, but got {sizes}"
+
+    for one, another in zip(first.shape, other.shape):
+        torch._check(one == another, words)
 
 
 @meta(aten.select.int, aten.select_scatter.default)
