@@ -40,6 +40,7 @@ from tracer.pipeline.traced_call import StaleGuards, TracedCall
 from tracer.protocol.lookups import recorded
 from tracer.protocol.variable import ObservedException
 from tracer.runtime import agreement, log_texts
+from tracer.runtime.collector import collecting_as_before
 from tracer.runtime.frame_state import DynamismPolicy
 from tracer.runtime.guarded_code import GuardedCode, entries_of, make_entry
 from tracer.runtime.time_limit import TimeLimit
@@ -384,7 +385,8 @@ class FrameConversion:
         elif self.region.compiler_fn.runs_as_written:
             compiled = self.region.compiler_fn.compile_graph(gm, inputs)
         else:
-            compiled = self.limit.run(lambda: self.region.compiler_fn.compile_graph(gm, inputs))
+            with collecting_as_before():
+                compiled = self.limit.run(lambda: self.region.compiler_fn.compile_graph(gm, inputs))
         gm.meta["backend_seconds"] = time.perf_counter() - started
         return compiled
 

@@ -25,6 +25,7 @@ from tracer.effects.torch_state import operations_are_observed, preserve_global_
 from tracer.guards.base import Guard
 from tracer.metrics import counters
 from tracer.runtime import agreement, events, misses, sharing, stances, stored_entries, twins, upkeep
+from tracer.runtime.collector import seldom_collecting
 from tracer.runtime.entries_of_code import entries_of_code
 from tracer.runtime.frame_filter import TRACE, answer_without_tracing
 from tracer.runtime.frame_state import FrameState
@@ -324,6 +325,7 @@ class RegionState:
                 captured,
                 solver.until(limit.ends),
                 solver.budget(),
+                seldom_collecting(),
             ):
                 limit.refuse_while_abandoned_runs()
                 entry = self.convert_frame(self, function, args, snapshot, limit)
