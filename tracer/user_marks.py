@@ -203,6 +203,10 @@ class SizesByName:
         found = {dim: ask.mark(name, dim) for dim in range(rank)}
         return {dim: DimMark(kind) for dim, kind in found.items() if kind is not None}
 
+    def said(self) -> tuple[str, ...]:
+        """All that is marked so, to be compared with what was at another time."""
+        return () if self.elsewhere is None else self.elsewhere.said()
+
     def has_int(self, name: str, value: int) -> bool:
         """Whether the int of a source is marked."""
         return self.elsewhere is not None and (self.elsewhere.mark(name, None) is not None or self.has_value(value))
@@ -221,6 +225,10 @@ class NamedSizes(Protocol):
 
     def values(self) -> frozenset[int]:
         """The values of sizes and ints that are marked wherever they occur."""
+        ...
+
+    def said(self) -> tuple[str, ...]:
+        """The names and values as the settings have them."""
         ...
 
 

@@ -185,3 +185,11 @@ def test_copies_and_pickles_of_a_function_are_what_they_were():
     again = made()
     vars(again).update(attributes)
     assert torch.equal(torch.compile(again, backend="eager")(X), again(X))
+
+
+def test_sizes_that_are_named_meanwhile_are_heeded():
+    graphs, fn = Graphs(), made()
+    torch.compile(fn, backend=graphs.backend)(X)
+    with torch.compiler.config.patch(dynamic_sources="L['x']"):
+        torch.compile(fn, backend=graphs.backend)(X)
+    assert [any(node.name == "s0" for node in gm.graph.nodes) for gm in graphs] == [False, True]

@@ -166,11 +166,10 @@ def test_backends_are_known_by_torchs_names_and_by_ours(installed):
 
     torch._dynamo.register_backend(counting, name="drop_in_of_torch")
     tracer.register_backend(counting, name="drop_in_of_ours")
-    for name in ("drop_in_of_torch", "drop_in_of_ours"):
-        assert name in torch.compiler.list_backends()
-        assert torch.compile(lambda x: x + 2, backend=name)(torch.ones(1)) == 3
-    assert torch.compile(lambda x: x + 2, backend=counting)(torch.ones(1)) == 3
-    assert len(graphs) == 3
+    for count, backend in enumerate(("drop_in_of_torch", "drop_in_of_ours", counting), start=1):
+        assert backend is counting or backend in torch.compiler.list_backends()
+        assert torch.compile(doubled, backend=backend, isolate_recompiles=True)(torch.ones(1)) == 3
+        assert len(graphs) == count
 
 
 def test_a_backend_gets_its_mode_and_its_options(installed):

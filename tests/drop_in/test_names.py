@@ -100,7 +100,7 @@ def test_sizes_are_marked_by_name(installed, listed, varying, entries):
         return x * n * x.shape[0]
 
     with torch.compiler.config.patch(dynamic_sources=listed):
-        compiled = torch.compile(scaled)
+        compiled = torch.compile(scaled, isolate_recompiles=True)
         for rows in (4, *varying):
             x = torch.ones(rows, 6)
             assert torch.equal(compiled(x, 3), x * 3 * rows)
@@ -128,7 +128,7 @@ def test_sizes_are_marked_by_value(installed, rows, n, dynamic, entries):
         return x * n * x.shape[0]
 
     with torch.compiler.config.patch(dynamic_values="11, 7"):
-        compiled = torch.compile(scaled, dynamic=dynamic)
+        compiled = torch.compile(scaled, dynamic=dynamic, isolate_recompiles=True)
         for each in n:
             for size in rows:
                 x = torch.ones(size, 3)

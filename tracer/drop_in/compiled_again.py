@@ -11,9 +11,8 @@ import dataclasses
 import types
 from typing import TYPE_CHECKING, Any
 
-from tracer import config
 from tracer.api.settings import Settings
-from tracer.runtime.twins import backend_key
+from tracer.runtime.twins import backend_key, of_process
 
 if TYPE_CHECKING:
     from tracer.runtime.region_state import RegionState
@@ -77,4 +76,4 @@ def _key(settings: SettingsOfAgain) -> tuple[Any, ...]:
     own = settings.fullgraph, settings.dynamic, settings.name, settings.recompile_limit, settings.capacity
     hooks = tuple(sorted((name, id(hook)) for name, hook in settings.hooks.items()))
     made_by = *backend_key(settings.compiler()), settings.install
-    return *made_by, *own, settings.compile_timeout, hooks, *config.of_traces().values()
+    return *made_by, *own, settings.compile_timeout, hooks, *of_process()

@@ -81,6 +81,11 @@ class NamedSizes:
         """The sizes and ints that are marked by their values."""
         return _listed(getattr(torch.compiler.config, "dynamic_values", ""))
 
+    def said(self) -> tuple[str, ...]:
+        """The names and values as the settings have them."""
+        settings = torch.compiler.config
+        return settings.dynamic_sources, settings.unbacked_sources, getattr(settings, "dynamic_values", "")
+
 
 class _Named(NamedTuple):
     pattern: str

@@ -17,6 +17,7 @@ import torch
 
 from shapes import SizeHistory
 from tracer import _C, config
+from tracer.user_marks import sizes_by_name
 
 if TYPE_CHECKING:
     from tracer.backends.calling import Backend
@@ -105,7 +106,12 @@ def _shares(state: RegionState) -> bool:
 
 def _settings_of(state: RegionState) -> tuple[Any, ...]:
     """What traces depend on beside the object and the call."""
-    return *backend_key(state.compiler_fn), state.fullgraph, state.dynamic, *config.of_traces().values()
+    return *backend_key(state.compiler_fn), state.fullgraph, state.dynamic, *of_process()
+
+
+def of_process() -> tuple[Any, ...]:
+    """The settings of the process that traces depend on."""
+    return *config.of_traces().values(), *sizes_by_name.said()
 
 
 def backend_key(backend: Backend) -> tuple[Any, ...]:
