@@ -128,7 +128,7 @@ def test_sizes_are_marked_by_value(installed, rows, n, dynamic, entries):
         return x * n * x.shape[0]
 
     with torch.compiler.config.patch(dynamic_values="11, 7"):
-        compiled = torch.compile(scaled, dynamic=dynamic)
+        compiled = torch.compile(scaled, dynamic=dynamic, isolate_recompiles=True)
         for each in n:
             for size in rows:
                 x = torch.ones(size, 3)

@@ -79,7 +79,6 @@ class RegionState:
     compile_timeout: float | None = None  # seconds; None: config.compile_timeout
     on_evict: Callable[[upkeep.Eviction], None] | None = None
     is_of_module: bool = False  # it serves calls of one module, and shares with regions of modules that are like it
-    shares_code: bool = False  # it serves calls of one function, and shares with regions of functions of the same code
 
     def __post_init__(self) -> None:
         if self.compiler_fn.needs_real_inputs:
@@ -99,6 +98,7 @@ class RegionState:
         self.returning_codes = IdentityMap()  # the part of those whose result a resume function of an outer frame gets
         # (id of code, id of globals) -> dispatcher. The dispatcher keeps both alive, and the entry that calls it keeps it alive.
         self.resumes: weakref.WeakValueDictionary[tuple[int, int], _C.Dispatcher] = weakref.WeakValueDictionary()
+        self.shares_code = False  # whether it serves calls of one function, and shares with regions of functions of the same code
         self.structure: int | None = None  # of the module or function at its last miss, see runtime.twins
         self.families: dict[tuple[Any, ...], twins.Family] = {}  # of the twins that it has, by what they have in common
         self.open_settings = IdentityMap()  # code of resume functions -> how many blocks of settings are open where they begin
