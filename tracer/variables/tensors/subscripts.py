@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from tracer import config
 from tracer.protocol.variable import VariableTracker
@@ -81,7 +80,7 @@ def _selected(tx: Tracer, tensor: TensorVariable, items: list[VariableTracker]) 
 def _is_read_off(item: VariableTracker) -> bool:
     """Whether an index is a tensor of no dims with an integer, which torch reads off it."""
     fake: Any = getattr(item, "fake", None)
-    if type(fake) is not FakeTensor or fake.dim() or getattr(item, "cls", None) is not torch.Tensor:
+    if not isinstance(fake, torch.Tensor) or fake.dim() or getattr(item, "cls", None) is not torch.Tensor:
         return False
     return not (fake.dtype.is_floating_point or fake.dtype.is_complex or fake.dtype in (torch.bool, torch.uint8))
 
