@@ -126,7 +126,7 @@ class _Plain:
 
 def _warn_of_plain_method() -> None:
     """Called by output code. Torch warns once in a process."""
-    torch.neg(_Plain())  # type: ignore[call-overload]  # no tensor
+    torch.neg(_Plain())
 
 
 for _function in (_Plain.__torch_function__, _warn_of_plain_method):

@@ -96,7 +96,7 @@ class SizesOfDraw:
 
     def shape(self, draw: Draw, sample: Any, again: Callable[[Draw], Any]) -> tuple[Any, ...]:
         """The shape of what is drawn, where `sample` is what `again` gives for the draw of this call."""
-        sizes = np.shape(sample)
+        sizes: tuple[int, ...] = np.shape(sample)
         if not self.values:
             return sizes
         others = np.shape(again(self.tried(draw, longer=True)))

@@ -111,14 +111,16 @@ def _state_before_the_graph(tx: Tracer, generator: UserObjectVariable) -> Value:
     return tx.output.wrap(tx.output.add_input(DrawnTensorSource(number), real, fake, own_memory=True), fake)
 
 
-def _drawn(tx: Tracer, name: str, generator: Value, function: Any, args: tuple[Any, ...], like: torch.Tensor) -> Value:
+def _drawn(
+    tx: Tracer, name: str, generator: UserObjectVariable, function: Any, args: tuple[Any, ...], like: torch.Tensor
+) -> Value:
     """`function(generator, *args, *sizes)` with the sizes of the fake `like`, drawn before the graph."""
     sizes = [size_before_the_graph(tx, size) for size in like.shape]
     if any(size is None for size in sizes):
         unsupported("random-state", name=f"{name}, of a size that depends on data,")
     draw = draw_of(tx, torch.Generator, function, generator, (*args, *sizes), {})
     shape = [concrete(size) for size in like.shape]
-    tried = torch.Generator("cpu" if generator.source is None else generator.value.device)  # type: ignore[attr-defined]
+    tried = torch.Generator("cpu" if generator.source is None else generator.value.device)
     _try(function, tried, *args, *(shape if torch.randperm in args else [1] * len(shape)))
     number = tx.effects.draw(draw)
     fake = tx.output.world.run(torch.empty, (tuple(like.shape),), {"dtype": like.dtype, "device": like.device})

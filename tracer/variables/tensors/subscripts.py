@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from tracer import config
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import SequenceVariable, SliceVariable, TupleVariable
 from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.tensors.tensor_methods import capturing_numbers
 from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.symbolic import SymNodeVariable
 
@@ -39,8 +41,23 @@ def _depends_on_data(value: VariableTracker) -> bool:
 def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> tuple[TensorVariable, VariableTracker | None]:
     """(the view `tensor[key]`, None) if the key has symbolic indices, otherwise (tensor, key)"""
     items = key.items(tx) if isinstance(key, TupleVariable) else [key]
+    if _reads_numbers(tx) and any(map(_is_read_off, items)) and all(_is_basic(item) or _is_read_off(item) for item in items):
+        with capturing_numbers(tx):
+            read = [item.call_method(tx, "item", [], {}) if _is_read_off(item) else item for item in items]
+            return _selected(tx, tensor, read), None
     if not any(isinstance(item, SymNodeVariable) for item in items) or not all(map(_is_basic, items)):
         return tensor, key
+    return _selected(tx, tensor, items), None
+
+
+def _reads_numbers(tx: Tracer) -> bool:
+    """Whether an index may be read off a tensor here. Compilers do not take every graph that writes to views at such places."""
+    if tx.effects.observer is not None or torch._C._are_functorch_transforms_active():  # a part that is a graph of its own
+        return False
+    return tx.output.runs_as_written or config.capture_scalar_outputs
+
+
+def _selected(tx: Tracer, tensor: TensorVariable, items: list[VariableTracker]) -> TensorVariable:
     skipped = tensor.fake.dim() - sum(map(_dims_used, items))
     dim = 0
     view: Any = tensor
@@ -57,7 +74,15 @@ def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) ->
             dim += 1
         else:
             view = view.call_method(tx, "select", [at, item], {})
-    return view, None
+    return cast("TensorVariable", view)
+
+
+def _is_read_off(item: VariableTracker) -> bool:
+    """Whether an index is a tensor of no dims with an integer, which torch reads off it."""
+    fake: Any = getattr(item, "fake", None)
+    if not isinstance(fake, torch.Tensor) or fake.dim() or getattr(item, "cls", None) is not torch.Tensor:
+        return False
+    return not (fake.dtype.is_floating_point or fake.dtype.is_complex or fake.dtype in (torch.bool, torch.uint8))
 
 
 def _is_basic(item: VariableTracker) -> bool:

@@ -1,0 +1,94 @@
+"""Subscripts by integers that lie in tensors of no dims, which torch reads off: views, without a graph break where the graph
+runs as written."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tracer
+from tests.support import captured_made, check
+from tests.support.comparing import Comparison
+
+TABLE = torch.arange(24.0).reshape(6, 4)
+
+
+def written(table, at):
+    table[at] = 9
+    row = table[at - 1]
+    row.add_(1)
+    table[at, 1:] *= 2
+    return table, row
+
+
+def stepped(table, at):
+    x = torch.ones(4)
+    for _ in range(3):
+        x = x * table[at]
+        at = (at + 1) % len(table)
+    return x
+
+
+READ = {
+    "a row": lambda table, at: table[at],
+    "a column": lambda table, at: table[:, at],
+    "among others": lambda table, at: (table[None, at, 1:], table[..., at, None], table[at, at], table[1, at]),
+    "of a list": lambda table, at: table[torch.tensor([1, 3])[at // 3]],
+    "computed": lambda table, at: table[(at * 0.5).round().long() + 1] * 2,
+    "a negative one": lambda table, at: table[-at - 1],
+    "written to": written,
+    "step by step": stepped,
+    "beside an index that is a tensor": lambda table, at: table[at, torch.tensor([0, 2])],
+    "a mask": lambda table, at: (table[at > 1], table[:1, (at * 0).to(torch.uint8)[None].bool().repeat(4)]),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", READ)
+def test_the_result_is_that_of_the_number(name, backend):
+    traced = tracer.compile(READ[name], backend=backend)
+    for size in (6, 6, 8, 9):
+        for at in (torch.tensor(2), torch.tensor(3, dtype=torch.int32), torch.tensor(0)):
+            tables = [torch.arange(4.0 * size).reshape(size, 4) for _ in range(2)]
+            Comparison().same(READ[name](tables[0], at.clone()), traced(tables[1], at.clone()), "result")
+            Comparison().same(tables[0], tables[1], "table")
+
+
+@pytest.mark.parametrize("name", [name for name in READ if name not in ("beside an index that is a tensor", "a mask")])
+def test_no_graph_breaks(name):
+    captured_made(READ[name], lambda: ((TABLE.clone(), torch.tensor(2)), {}), as_written=True)
+
+
+def test_a_row_is_a_view_with_a_gradient():
+    def fn(table, at):
+        row = table[at]
+        return row, torch.autograd.grad((row * table[at - 1]).sum(), table)[0]
+
+    captured_made(fn, lambda: ((TABLE.clone().requires_grad_(), torch.tensor(2)), {}), as_written=True)
+    row = tracer.compile(lambda table, at: table[at])(table := TABLE.clone(), torch.tensor(2))
+    row.zero_()
+    assert not table[2].any() and row._base is table
+
+
+def test_an_index_out_of_range_raises_where_it_stands():
+    def fn(table, at, said):
+        said.append("read")
+        try:
+            return table[at]
+        except IndexError as error:
+            said.append(str(error))
+            return table[at - 5]
+
+    traced = tracer.compile(fn)
+    for at in (1, 2, 7, -8 + 5):
+        ours, cpythons = [], []
+        expected = fn(TABLE, torch.tensor(at), cpythons)
+        assert torch.equal(traced(TABLE, torch.tensor(at), ours), expected) and ours == cpythons
+    check(lambda table, at: table[at], TABLE, torch.tensor(6))
+
+
+def test_transforms_index_each_sample():
+    def fn(table, places):
+        return torch.vmap(lambda at: table[at] * 2)(places), torch.func.grad(lambda t: t[places[0]].sum())(table)
+
+    check(fn, TABLE, torch.tensor([1, 4, 2]))
