@@ -28,7 +28,7 @@ from tracer.graph.fakes.wrapper_fakes import WrapperFake, with_history, wrapper_
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.graph.symbols.sym_node import SymNode
 from tracer.graph_breaks import unsupported
-from tracer.operators.facts import overload_with_tensor, turns_of
+from tracer.operators.facts import leaves, overload_with_tensor, turns_of
 from tracer.operators.layout import INNERMOST, dims_inside
 from tracer.operators.operation_memo import OperationCache
 from tracer.operators.proxies import SYM_TYPES
@@ -142,8 +142,11 @@ class FakeWorld:
         return strides
 
     def _build(self, tensor: torch.Tensor, sizes: Sequence[int | IntExpr], strides: Sequence[int | IntExpr]) -> FakeTensor:
-        shape, steps = [self.torch_env.wrap(s) for s in sizes], [self.torch_env.wrap(s) for s in strides]
-        with torch._C.DisableTorchFunctionSubclass(), self.env.suppress_guards(), _plain_autograd():
+        shape, steps, asking = list(sizes), list(strides), _NOTHING
+        if not all(type(number) is int for number in (*sizes, *strides)):
+            shape, steps = [self.torch_env.wrap(s) for s in sizes], [self.torch_env.wrap(s) for s in strides]
+            asking = self.env.suppress_guards()
+        with torch._C.DisableTorchFunctionSubclass(), asking, _plain_autograd():
             offset, shared = tensor.storage_offset(), self._memory.shared_with(tensor)
             meta = torch.empty_strided(shape, steps, dtype=tensor.dtype, device="meta")
             if shared is not None:
@@ -205,7 +208,8 @@ class FakeWorld:
         if outer is None:
             self._outer_keys = dispatch_state()
         self._passed_keys = None
-        kernels = contextlib.nullcontext() if of_wrappers else enable_python_dispatcher()
+        in_cpp = of_wrappers or not self._needs_python_kernels(function, args, kwargs)
+        kernels = _NOTHING if in_cpp else enable_python_dispatcher()
         nested: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if self._concerns_nested(function, args, kwargs):
             nested = running_nested(self.fake_mode, self.env)
@@ -216,6 +220,15 @@ class FakeWorld:
                 return function(*args, **kwargs)
         finally:
             self._passed_keys, self._outer_keys = passed, outer
+
+    def _needs_python_kernels(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether torch's kernels in Python are used, which are slower than those in C++: these do not know all symbolic sizes,
+        nor that what they read of data (of sizes, masks, numbers) may become a symbol."""
+        if self.env.has_symbols():
+            return True
+        bound = getattr(function, "__self__", None), *getattr(function, "args", ())
+        tensors = [leaf for leaf in leaves((*bound, *args), kwargs) if isinstance(leaf, torch.Tensor)]
+        return not all(tensor.dim() and (tensor.is_floating_point() or tensor.is_complex()) for tensor in tensors)
 
     def concerns_wrappers(self, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
         """Whether a function is called with wrappers. It then runs without rules and Python kernels: C++ alone decides which of
@@ -277,7 +290,10 @@ def _plain_autograd() -> contextlib.AbstractContextManager[None]:
     """Within, new tensors are normal ones without a history, whatever modes of autograd the program is in."""
     if torch.is_grad_enabled() or torch.is_inference_mode_enabled():
         return _without_history()
-    return contextlib.nullcontext()
+    return _NOTHING
+
+
+_NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
 
 @contextlib.contextmanager
