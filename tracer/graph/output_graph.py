@@ -157,14 +157,10 @@ class OutputGraph:
         self.attributes[name] = module
         return self.create_node("get_attr", name, (), {}, module, pure=True)
 
-    @contextlib.contextmanager
-    def _at_inputs(self) -> Iterator[None]:
-        if self._last_placeholder is None:
-            with self.graph.inserting_before(next(iter(self.graph.nodes), self.graph._root)):
-                yield
-        else:
-            with self.graph.inserting_after(self._last_placeholder):
-                yield
+    def _at_inputs(self) -> contextlib.AbstractContextManager[Any]:
+        if self._last_placeholder is not None:
+            return self.graph.inserting_after(self._last_placeholder)
+        return self.graph.inserting_before(next(iter(self.graph.nodes), self.graph._root))
 
     # -- operations ----------------------------------------------------------------------------------------------
 
@@ -474,9 +470,12 @@ def example_of(node: fx.Node) -> Any:
     return node.meta[EXAMPLE]
 
 
+_NO_NAME = re.compile(r"[^0-9a-zA-Z]+")
+
+
 def input_name(source: Source) -> str:
     """`L['self'].layers[0].weight` -> `l_self_layers_0_weight_`"""
-    name = re.sub(r"[^0-9a-zA-Z]+", "_", source.name).lower()
+    name = _NO_NAME.sub("_", source.name).lower()
     return name if name[:1].isalpha() else f"g_{name.lstrip('_')}"
 
 
