@@ -280,10 +280,6 @@ class ShapeEnv:
         """All symbols, in order of creation."""
         return list(self._symbols)
 
-    def has_symbols(self) -> bool:
-        """Whether there are any."""
-        return bool(self._symbols)
-
     # -- deciding ------------------------------------------------------------------------------------------------
 
     def evaluate_expr(self, expr: Any) -> bool:

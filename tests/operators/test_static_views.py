@@ -72,17 +72,3 @@ def test_a_view_that_does_not_exist_raises_as_torchs_rule_does():
         world.run(lambda x: x.view(5, 5), (fake,))
     with pytest.raises(IndexError):
         world.run(lambda x: x.select(1, 7), (fake,))
-
-
-@pytest.mark.parametrize(
-    ("tensor", "in_python"),
-    [(torch.ones(2, 3), False), (torch.ones(()), True), (torch.ones(2, dtype=torch.int64), True), (torch.ones(2) > 0, True)],
-    ids=["floats", "a number", "ints", "a mask"],
-)
-def test_kernels_in_python_run_only_where_data_or_symbols_may_matter(tensor, in_python):
-    world = FakeWorld()
-    fake = world.fakify(tensor, LocalSource("x"), [DimPolicy.STATIC] * tensor.dim())
-    key = torch._C.DispatchKey.PythonDispatcher
-    assert world.run(lambda x: torch._C._dispatch_tls_is_dispatch_key_included(key), (fake,)) is in_python
-    world.fakify(torch.ones(5), LocalSource("y"), [DimPolicy.DYNAMIC])
-    assert world.run(lambda x: torch._C._dispatch_tls_is_dispatch_key_included(key), (fake,)) is True

@@ -158,9 +158,13 @@ class OutputGraph:
         return self.create_node("get_attr", name, (), {}, module, pure=True)
 
     def _at_inputs(self) -> contextlib.AbstractContextManager[Any]:
-        if self._last_placeholder is not None:
-            return self.graph.inserting_after(self._last_placeholder)
-        return self.graph.inserting_before(next(iter(self.graph.nodes), self.graph._root))
+        last, graph = self._last_placeholder, self.graph
+        point: contextlib.AbstractContextManager[Any]
+        if last is None:
+            point = graph.inserting_before(next(iter(graph.nodes), graph._root))
+        else:
+            point = graph.inserting_after(last)
+        return point
 
     # -- operations ----------------------------------------------------------------------------------------------
 

@@ -101,7 +101,8 @@ class Relocation:
         """What a guard says, of the other module."""
         kind = type(guard)
         moved = kind.__new__(kind)  # the fields are as `__post_init__` left them
-        for name in kind.__match_args__:
+        names: tuple[str, ...] = kind.__match_args__
+        for name in names:
             object.__setattr__(moved, name, self._field(getattr(guard, name)))
         object.__setattr__(moved, "where", guard.where)
         return moved

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._dispatch.python import no_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 
 from tracer.operators.facts import facts_of
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 def static_view(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FakeTensor | None:
     """The view that an operator gives of a plain fake without symbols. None where PyTorch's rule has to find it: also where the
     kernel refuses, so that the error is the one of that rule."""
-    base = args[0] if args else None
+    base: Any = args[0] if args else None
     if not _is_in_c(func) or type(base) is not FakeTensor or any(isinstance(each, torch.Tensor) for each in args[1:]):
         return None
     device = base.fake_device
     try:
-        with in_kernel_invocation_manager(mode):
-            viewed = func(*args, **kwargs)
+        with in_kernel_invocation_manager(mode), no_python_dispatcher():
+            viewed: Any = func(*args, **kwargs)
     except Exception:
         return None
     return FakeTensor(mode, viewed, device)

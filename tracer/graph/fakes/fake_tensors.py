@@ -28,7 +28,7 @@ from tracer.graph.fakes.wrapper_fakes import WrapperFake, with_history, wrapper_
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.graph.symbols.sym_node import SymNode
 from tracer.graph_breaks import unsupported
-from tracer.operators.facts import leaves, overload_with_tensor, turns_of
+from tracer.operators.facts import overload_with_tensor, turns_of
 from tracer.operators.layout import INNERMOST, dims_inside
 from tracer.operators.operation_memo import OperationCache
 from tracer.operators.proxies import SYM_TYPES
@@ -208,8 +208,7 @@ class FakeWorld:
         if outer is None:
             self._outer_keys = dispatch_state()
         self._passed_keys = None
-        in_cpp = of_wrappers or not self._needs_python_kernels(function, args, kwargs)
-        kernels = _NOTHING if in_cpp else enable_python_dispatcher()
+        kernels = contextlib.nullcontext() if of_wrappers else enable_python_dispatcher()
         nested: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if self._concerns_nested(function, args, kwargs):
             nested = running_nested(self.fake_mode, self.env)
@@ -220,15 +219,6 @@ class FakeWorld:
                 return function(*args, **kwargs)
         finally:
             self._passed_keys, self._outer_keys = passed, outer
-
-    def _needs_python_kernels(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """Whether torch's kernels in Python are used, which are slower than those in C++: these do not know all symbolic sizes,
-        nor that what they read of data (of sizes, masks, numbers) may become a symbol."""
-        if self.env.has_symbols():
-            return True
-        bound = getattr(function, "__self__", None), *getattr(function, "args", ())
-        tensors = [leaf for leaf in leaves((*bound, *args), kwargs) if isinstance(leaf, torch.Tensor)]
-        return not all(tensor.dim() and (tensor.is_floating_point() or tensor.is_complex()) for tensor in tensors)
 
     def concerns_wrappers(self, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
         """Whether a function is called with wrappers. It then runs without rules and Python kernels: C++ alone decides which of
