@@ -130,7 +130,7 @@ room_for(PyObject *tuple, size_t size)
     return room;
 }
 
-/* (steady, match or None, root slot or -1, how many tensors) */
+/* (steady, match or None, root); see SteadyGroup */
 static int
 parse_groups(Checklist *self, PyObject *groups)
 {
@@ -139,8 +139,9 @@ parse_groups(Checklist *self, PyObject *groups)
         SteadyGroup *group = &self->groups[i];
         PyObject *item = PyTuple_GET_ITEM(groups, i);
         if (!PyTuple_Check(item)
-            || !PyArg_ParseTuple(item, "O!On", &Steady_Type, &group->steady, &group->match, &group->root) || group->root < -1
-            || group->root >= self->slot_count || steady_root_count(group->steady) != (group->root >= 0)) {
+            || !PyArg_ParseTuple(item, "O!On", &Steady_Type, &group->steady, &group->match, &group->root)
+            || group->root < -1 - self->step_count || group->root >= self->slot_count
+            || steady_root_count(group->steady) != (group->root != -1)) {
             return bad_list("group", i);
         }
         group->first = self->value_count;

@@ -22,7 +22,7 @@ typedef struct {
 /* Guards that are not asked again while nothing has moved, and the tensors that they lead to. */
 typedef struct {
     PyObject *steady, *match; /* borrowed from the plan; `match` may be NULL */
-    Py_ssize_t root;          /* a slot, or -1 */
+    Py_ssize_t root;          /* a slot; -1: none; below that, -2 for the first value that is read, and so on */
     Py_ssize_t first, count;  /* where its tensors stand among the values */
 } SteadyGroup;
 

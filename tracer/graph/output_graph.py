@@ -159,14 +159,14 @@ class OutputGraph:
         self.attributes[name] = module
         return self.create_node("get_attr", name, (), {}, module, pure=True)
 
-    @contextlib.contextmanager
-    def _at_inputs(self) -> Iterator[None]:
-        if self._last_placeholder is None:
-            with self.graph.inserting_before(next(iter(self.graph.nodes), self.graph._root)):
-                yield
+    def _at_inputs(self) -> contextlib.AbstractContextManager[Any]:
+        last, graph = self._last_placeholder, self.graph
+        point: contextlib.AbstractContextManager[Any]
+        if last is None:
+            point = graph.inserting_before(next(iter(graph.nodes), graph._root))
         else:
-            with self.graph.inserting_after(self._last_placeholder):
-                yield
+            point = graph.inserting_after(last)
+        return point
 
     # -- operations ----------------------------------------------------------------------------------------------
 
@@ -476,9 +476,12 @@ def example_of(node: fx.Node) -> Any:
     return node.meta[EXAMPLE]
 
 
+_NO_NAME = re.compile(r"[^0-9a-zA-Z]+")
+
+
 def input_name(source: Source) -> str:
     """`L['self'].layers[0].weight` -> `l_self_layers_0_weight_`"""
-    name = re.sub(r"[^0-9a-zA-Z]+", "_", source.name).lower()
+    name = _NO_NAME.sub("_", source.name).lower()
     return name if name[:1].isalpha() else f"g_{name.lstrip('_')}"
 
 

@@ -80,8 +80,7 @@ class ArgumentGiven(Guard):
         return (Present(self.source),)
 
     def check(self, code: CheckScope) -> str | None:
-        args, kwargs = code.local(self.source.args), code.local(self.source.kwargs)
-        return f"(len({args}) > {self.source.index} or {self.source.argument!r} in {kwargs})"
+        return self.source.given(code)
 
     def lines(self) -> list[str]:
         return [f"the argument {self.source.argument!r} is given"]

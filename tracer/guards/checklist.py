@@ -70,7 +70,10 @@ class ListBuilder:
         if not all(leaf.spec.cls in PLAIN_TENSORS and leaf.spec.dispatch_keys is not None for leaf in group.leaves):
             return False
         slots = argument_slots(self._code)
-        root = -1 if group.root == CONSTANTS else slots.index(group.root) if group.root in slots else len(slots)
+        if isinstance(group.root, Source):
+            root = -2 - self._steps.of(group.root)
+        else:
+            root = -1 if group.root == CONSTANTS else slots.index(group.root) if group.root in slots else len(slots)
         if apart and self._known_apart < 0 and group.leaves:
             self._known_apart = len(self._groups)
             self._known_classes = {leaf.spec.cls for leaf in group.leaves}

@@ -24,13 +24,14 @@ from tracer.guards.on_demand import OnDemand, Printed
 from tracer.guards.order import Stage
 from tracer.guards.reading import Readable, argument_slots
 from tracer.guards.references import lasts
-from tracer.guards.steady import CONSTANTS, Group, Grouping
+from tracer.guards.steady import CONSTANTS, Group, Grouping, Root, root_object
 from tracer.guards.tensors import TensorMatch
 from tracer.sources.base import CLOSURE as CLOSURE_SLOT
-from tracer.sources.base import Source
+from tracer.sources.base import RootSource, Source
 from tracer.sources.roots import CellSource, GlobalsSource, LocalSource, module_namespace
 
 CLOSURE = "___closure"
+_ARGUMENT = "___argument"  # the root of a group, where that is no argument slot
 _TAKEN = {"G", "True", "False", "None", CLOSURE}
 _CALL = re.compile(r"\w+\([^()]*\)")
 _OWN_NAMES = re.compile(r"v\d+|___.*")
@@ -205,8 +206,8 @@ class CheckCode(CheckScope):
         watch = self.const(watcher, "steady")
         number = watch.removeprefix("___steady")
         held, seen, look = f"held{number}", f"seen{number}", f"___look{number}"
-        root = self._root_text(group.root)
-        self.namespace[look] = self._look(look, root, group, leaves, unshared)
+        root, parameter = self._root_text(group.root)
+        self.namespace[look] = self._look(look, parameter, group, leaves, unshared)
         self.assume(group.guards)
         self._line(f"{held} = {watch}({root})")
         self._line(f"if {held} is None:")
@@ -237,12 +238,16 @@ class CheckCode(CheckScope):
 
     def _look(self, name: str, root: str, group: Group, leaves: tuple[Source, ...], apart: bool) -> OnDemand:
         namespaces, code_ref, root_globals = group.plan.namespaces, self._code_ref, self._root_globals
+        group_root = group.root
 
         def scope() -> CheckCode:
             code = code_ref()
             if code is None:
                 raise ReferenceError("The code that these guards belong to has been freed.")
-            return CheckCode(code, root_globals, None, namespaces)
+            made = CheckCode(code, root_globals, None, namespaces)
+            if isinstance(group_root, Source):
+                made._variables[group_root] = _ARGUMENT
+            return made
 
         printer = GroupPrinter(scope, name, root, group.guards, leaves, apart, group.root)
         self.printers.append(printer)
@@ -259,10 +264,13 @@ class CheckCode(CheckScope):
         lines = [f"def {name}({root}):", *["    " + line.replace("<fail>", "None") for line in self.body]]
         return "\n".join([*lines, f"    return ({''.join(f'{name}, ' for name in names)})"]) + "\n"
 
-    def _root_text(self, root: str) -> str:
-        if root == CONSTANTS:
-            return ""
-        return CLOSURE if root == CLOSURE_SLOT else self.local(root)
+    def _root_text(self, root: Root) -> tuple[str, str]:
+        """The object at a root, and the parameter of the function that checks the guards of its group."""
+        if isinstance(root, RootSource):
+            self._line(f"if not {root.given(self)}: return <fail>")
+            return self.read(root), _ARGUMENT
+        text = "" if root == CONSTANTS else CLOSURE if root == CLOSURE_SLOT else self.local(root)
+        return text, text
 
     def add(self, stage: Stage) -> Iterator[tuple[Guard, ...]]:
         """Adds a stage; yields, for each step (a line that can fail), the guards that it checks."""
@@ -316,16 +324,17 @@ class GroupPrinter:
     guards: list[Guard]
     leaves: tuple[Source, ...]
     apart: bool  # no two of the leaves may be one object
-    slot: str = CONSTANTS  # as Group.root
+    slot: Root = CONSTANTS  # as Group.root
     steady: _C.Steady | None = None
     match: _C.TensorMatch | None = None  # of the leaves
 
     def held_now(self, slots: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """The tensors at the leaves, if the group has held and nothing has moved since; None if that is not known.
         `slots`: the arguments of check_fn."""
-        if self.steady is None or (self.slot != CONSTANTS and self.slot not in slots):
+        found = None if self.steady is None else root_object(self.slot, slots)
+        if self.steady is None or found is None:
             return None
-        held: tuple[Any, ...] | None = self.steady(*(() if self.slot == CONSTANTS else (slots[self.slot],)))
+        held: tuple[Any, ...] | None = self.steady(*found)
         return held if held is None or self.match is None or self.match.all(held) is True else None
 
     def __call__(self) -> Printed:

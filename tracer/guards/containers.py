@@ -129,7 +129,12 @@ class DictKeysMatch(Guard):
         return (key for key in self.keys if type(key) is ObjectRef)
 
     def _fields(self) -> tuple[Any, ...]:
+        if set(map(type, self.keys)) == _ONLY_STR:
+            return self.source, self.ordered_dict, str, *self.keys
         return self.source, self.ordered_dict, *[k if type(k) is ObjectRef else constant_key(k) for k in self.keys]
+
+
+_ONLY_STR = {str}
 
 
 def _is_held(key: Any) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import CodeType
 from typing import Any
 
@@ -23,20 +23,37 @@ from tracer.guards.base import Guard
 from tracer.guards.demands import MOST, Demand, Equal, Is, IsNot, Keys, Leads, Length, OfType, Same, Tensor
 from tracer.guards.reading import Steps
 from tracer.guards.references import ObjectRef
-from tracer.sources.base import CLOSURE, RootSource, Source, Unreadable
+from tracer.sources.base import CLOSURE, FrameValues, RootSource, Source, Unreadable
 
 _FEWEST = 7  # guards and leaves of a group that is worth a state of its own
 _FIRST = operator.itemgetter(0)
 CONSTANTS = ""  # the root of paths that begin at objects which check_fn holds
+Root = str | RootSource  # an argument slot, CLOSURE or CONSTANTS, or what is passed within a slot
+
+
+def root_object(root: Root, slots: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """The object at a root, given the values of the argument slots: none for CONSTANTS. None where the call has no such."""
+    if root == CONSTANTS:
+        return ()
+    if isinstance(root, str):
+        return (slots[root],) if root in slots else None
+    try:
+        return (root.get(FrameValues(slots, {}, {}, {})),)
+    except LookupError:
+        return None
 
 
 class Plan(Steps):
     """The steps from one root, as `_C.Steady` takes them, and the tests of the values that they lead to."""
 
-    def __init__(self, code: CodeType, globals: dict[str, Any], builtins: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self, code: CodeType, globals: dict[str, Any], builtins: Callable[[], dict[str, Any]], root: Root = CONSTANTS
+    ) -> None:
         super().__init__(lambda name: 0, code, globals, builtins)
         self.tests: list[tuple[int, int, Any]] = []
         self.tells_all = True  # whether the tests hold exactly if the guards do
+        if isinstance(root, RootSource):
+            self._known[root] = self.add(STEP.ROOT, -1, 0)
 
     def test(self, step: int, kind: int, expected: Any) -> None:
         self.tests.append((step, kind, expected))
@@ -125,7 +142,7 @@ _DEMANDS: dict[type[Demand], Callable[[Plan, Any], None]] = {
 class Group:
     """The steady guards from one root, in the order in which they came, and the tensors they lead to."""
 
-    root: str  # an argument slot, CLOSURE, or CONSTANTS
+    root: Root
     plan: Plan
     guards: list[Guard] = dataclasses.field(default_factory=list)
     leaves: list[Tensor] = dataclasses.field(default_factory=list)
@@ -154,11 +171,11 @@ class Grouping:
         globals: dict[str, Any],
         builtins: Callable[[], dict[str, Any]],
     ) -> None:
-        self._new_plan = lambda: Plan(code, globals, builtins)
-        self._slots = frozenset(slots)  # those that can be the same object in each call: no *args, no **kwargs
-        self._groups: dict[str, Group] = {}
+        self._new_plan: Callable[[Root], Plan] = lambda root: Plan(code, globals, builtins, root)
+        self._slots = frozenset(slots)  # those that can be the same object in each call: not the containers *args and **kwargs
+        self._groups: dict[Root, Group] = {}
         self._tensors: set[Source] = set()
-        self._roots: dict[Source, str | None] = {}
+        self._roots: dict[Source, Root | None] = {}
 
     def groups(self, guards: Iterable[Guard], first: tuple[Source, ...] = ()) -> list[Group]:
         """The groups of these guards that are large enough. `first`: leaves that come first in their group, in this order."""
@@ -210,7 +227,7 @@ class Grouping:
                 return
         group = self._groups.get(root)
         if group is None:
-            group = self._groups[root] = Group(root, self._new_plan())
+            group = self._groups[root] = Group(root, self._new_plan(root))
         try:
             for demand in demands:
                 _DEMANDS[type(demand)](group.plan, demand)
@@ -222,14 +239,14 @@ class Grouping:
         if len(leaves) < len(demands):
             group.guards.append(guard)
 
-    def _common_root(self, sources: Iterable[Source]) -> str | None:
+    def _common_root(self, sources: Iterable[Source]) -> Root | None:
         """The root that all sources have; None if there are several. Paths from constants fit any group."""
         roots = {self._root(source) for source in sources}
         if len(roots) > 1:
             roots.discard(CONSTANTS)
         return roots.pop() if len(roots) == 1 else None
 
-    def _root(self, source: Source) -> str | None:
+    def _root(self, source: Source) -> Root | None:
         """Where the path begins; None if it leads through a tensor, or begins at an object that is new in each call."""
         try:
             return self._roots[source]
@@ -242,8 +259,10 @@ class Grouping:
             self._roots[source] = root
             return root
 
-    def _root_of_path(self, source: Source) -> str | None:
+    def _root_of_path(self, source: Source) -> Root | None:
         slot = source.slot() if isinstance(source, RootSource) else None
+        if isinstance(source, RootSource) and source.within_slot:
+            return source
         if slot is None:
             return CONSTANTS
         return slot if slot in self._slots or slot == CLOSURE else None

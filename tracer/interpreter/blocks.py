@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -34,10 +35,16 @@ if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator
     from tracer.sources.base import Source
 
+_SUBMODULE = re.compile(r"\._modules\['([^']*)'\]")
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes, type(...), torch.dtype, torch.device, torch.layout,
               torch.memory_format)  # fmt: skip
 _TARGETS = (str, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, torch._ops.OpOverload,
             torch._ops.OpOverloadPacket)  # fmt: skip
+
+
+def path_of(name: str) -> str:
+    """The name of a module's source as FX notes it beside a node."""
+    return _SUBMODULE.sub(r".\1", name)
 
 
 class Position:
@@ -95,6 +102,7 @@ class Block:
         self.older: list[Guard] = []  # of these, those from before the call
         self.outside: set[fx.Node] = set()  # nodes that it uses and that are neither arguments nor its own
         self.copying = Copying()  # which of its operations need not be run again
+        self._paths: dict[str, str] = {}
 
     def _refusal(self) -> str:
         begin, end = self.begin, self.end
@@ -111,6 +119,13 @@ class Block:
             self._check_events(trace)
         except NotRepeatable as reason:
             self.refusal = str(reason)
+
+    def path_of(self, rest: str) -> str:
+        """As the function of this name, of the end of the name of a source below the module, and remembered."""
+        known = self._paths.get(rest)
+        if known is None:
+            known = self._paths[rest] = path_of(rest)
+        return known
 
     def events(self, trace: Trace) -> list[Event]:
         return trace.output.journal.events[self.begin.events : self.end.events]

@@ -99,9 +99,11 @@ class Relocation:
 
     def guard(self, guard: Guard) -> Guard:
         """What a guard says, of the other module."""
-        names: tuple[str, ...] = type(guard).__match_args__
-        fields = [getattr(guard, name) for name in names]
-        moved = type(guard)(*map(self._field, fields))
+        kind = type(guard)
+        moved = kind.__new__(kind)  # the fields are as `__post_init__` left them
+        names: tuple[str, ...] = kind.__match_args__
+        for name in names:
+            object.__setattr__(moved, name, self._field(getattr(guard, name)))
         object.__setattr__(moved, "where", guard.where)
         return moved
 

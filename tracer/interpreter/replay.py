@@ -6,7 +6,6 @@ done once more for the new object, and no bytecode is run. docs/decisions/replay
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from tracer.errors import TraceAnew
 from tracer.graph.journal import Copied, Met, Reached, Recorded
 from tracer.graph.output_graph import EXAMPLE
 from tracer.guards.identity import SameObject
-from tracer.interpreter.blocks import Block, Position, lasts
+from tracer.interpreter.blocks import Block, Position, lasts, path_of
 from tracer.interpreter.likeness import Likeness, form_of_tensor, parts_of
 from tracer.interpreter.relocation import Relocation, Unlike, is_below
 from tracer.protocol.variable import VariableTracker
@@ -59,6 +58,7 @@ class Replay:
         self._values: dict[VariableTracker, VariableTracker] = {}
         self._nodes: dict[fx.Node, fx.Node] = {}
         self._stacks: dict[int, tuple[Stack, Stack]] = {}
+        self._path = path_of(module.source.name)
         self._check_identities(likeness)
 
     # -- whether -----------------------------------------------------------------------------------------------------
@@ -303,8 +303,7 @@ class Replay:
         rest = name[len(before) :]
         if not name.startswith(before) or (rest and rest[0] not in ".["):
             return name, (path, cls)
-        name = self._move.root.name + rest
-        return name, (re.sub(r"\._modules\['([^']*)'\]", r".\1", name), cls)
+        return self._move.root.name + rest, (self._path + self._block.path_of(rest), cls)
 
 
 class Replayer:

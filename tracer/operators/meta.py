@@ -26,6 +26,7 @@ from tracer.operators.memo import CallKey, cached_result
 from tracer.operators.probed_strides import is_always_contiguous
 from tracer.operators.results import CachedResult, NotCacheable
 from tracer.operators.same_shape import same_shape_result
+from tracer.operators.static_views import static_view
 from tracer.operators.strides import with_real_strides
 
 if TYPE_CHECKING:
@@ -125,6 +126,10 @@ def _computed(
     result = _ruled(mode, func, args, kwargs)
     if result is not NotImplemented:
         return result
+    if not symbolic:
+        view = static_view(mode, func, args, kwargs)
+        if view is not None:
+            return with_real_strides(mode, func, args, kwargs, view)
     before = list(_sizes_of_out(func, kwargs))
     with _kernel_unasked(mode, func, args, kwargs), mode.torch_env.answering_by_default(_note_of_defaults(mode, func)):
         result = mode._dispatch_impl(func, types, plain, kwargs)

@@ -105,11 +105,12 @@ class DynamismPolicy:
     def _decide_strides(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy]:
         sizes: Sequence[int] = tensor.shape
         dims = range(len(sizes))
-        if any(TensorStrideSource(source, dim).name in self.declared for dim in dims):
-            return [DimPolicy.DYNAMIC] * len(sizes)
         policies = [DimPolicy.STATIC] * len(sizes)
-        if any(TensorSizeSource(source, dim).name in self.declared for dim in dims):
-            policies = [DimPolicy.DUCK if size == 1 else DimPolicy.STATIC for size in sizes]
+        if self.declared:
+            if any(TensorStrideSource(source, dim).name in self.declared for dim in dims):
+                return [DimPolicy.DYNAMIC] * len(sizes)
+            if any(TensorSizeSource(source, dim).name in self.declared for dim in dims):
+                policies = [DimPolicy.DUCK if size == 1 else DimPolicy.STATIC for size in sizes]
         if not self._never_varies(tensor):
             if self._all_are_dynamic(source):
                 policies = [DimPolicy.DUCK] * len(sizes)
@@ -127,7 +128,7 @@ class DynamismPolicy:
         for dim, mark in (*sizes_by_name.dims(source.name, tensor.dim()).items(), *dim_marks(tensor).items()):
             if dim < len(policies):
                 policies[dim], constraints[dim] = _policy_of_mark(mark, tensor.shape[dim])
-        for dim in range(tensor.dim()):
+        for dim in range(tensor.dim()) if self.declared else ():
             if TensorSizeSource(source, dim).name in self.declared:
                 policies[dim], constraints[dim] = DimPolicy.DYNAMIC, None
         return policies, constraints

@@ -254,6 +254,7 @@ class RootSource(Source):
     __slots__ = ()
     root_kind = "constant"  # as lists of guards name it: local, global, ...
     found_by_name: ClassVar[bool] = False  # looked up in a table of the process, which may have another object later
+    within_slot: ClassVar[bool] = False  # it lies in what an argument slot holds, which is made anew for each call
 
     @property
     def base(self) -> None:  # type: ignore[override]  # a root has none
@@ -262,6 +263,10 @@ class RootSource(Source):
     def slot(self) -> str | None:
         """The argument slot, or CLOSURE, that it is reached from; None: none."""
         return None
+
+    def given(self, scope: ReadScope) -> str:
+        """An expression that says whether a call has the value."""
+        return "True"
 
     def begin(self, scope: StepScope) -> int:
         """The step of C that gives the value. Raises Unreadable."""

@@ -50,6 +50,7 @@ class ArgumentSource(RootSource):
     kwargs: str
     root_kind = "local"
     named = "L[{self.argument!r}]"
+    within_slot = True
 
     def read(self, scope: ReadScope) -> str:
         args, kwargs = scope.local(self.args), scope.local(self.kwargs)
@@ -68,6 +69,9 @@ class ArgumentSource(RootSource):
 
     def slot(self) -> str:
         return self.args
+
+    def given(self, scope: ReadScope) -> str:
+        return f"(len({scope.local(self.args)}) > {self.index} or {self.argument!r} in {scope.local(self.kwargs)})"
 
     def begin(self, scope: StepScope) -> int:
         return scope.add(STEP.ARGUMENT, scope.argument(self.kwargs), (self.argument, scope.slot(self.args), self.index))

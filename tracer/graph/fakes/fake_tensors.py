@@ -146,8 +146,11 @@ class FakeWorld:
         return strides
 
     def _build(self, tensor: torch.Tensor, sizes: Sequence[int | IntExpr], strides: Sequence[int | IntExpr]) -> FakeTensor:
-        shape, steps = [self.torch_env.wrap(s) for s in sizes], [self.torch_env.wrap(s) for s in strides]
-        with torch._C.DisableTorchFunctionSubclass(), self.env.suppress_guards(), _plain_autograd():
+        shape, steps, asking = list(sizes), list(strides), _NOTHING
+        if not all(type(number) is int for number in (*sizes, *strides)):
+            shape, steps = [self.torch_env.wrap(s) for s in sizes], [self.torch_env.wrap(s) for s in strides]
+            asking = self.env.suppress_guards()
+        with torch._C.DisableTorchFunctionSubclass(), asking, _plain_autograd():
             offset, shared = tensor.storage_offset(), self._memory.shared_with(tensor)
             meta = torch.empty_strided(shape, steps, dtype=tensor.dtype, device="meta")
             if shared is not None:
@@ -281,7 +284,10 @@ def _plain_autograd() -> contextlib.AbstractContextManager[None]:
     """Within, new tensors are normal ones without a history, whatever modes of autograd the program is in."""
     if torch.is_grad_enabled() or torch.is_inference_mode_enabled():
         return _without_history()
-    return contextlib.nullcontext()
+    return _NOTHING
+
+
+_NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
 
 @contextlib.contextmanager
