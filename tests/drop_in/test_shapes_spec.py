@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 import torch
 import torch._dynamo
@@ -23,12 +21,6 @@ from tracer.errors import ConstraintViolationError, UserError
 
 pytestmark = pytest.mark.usefixtures("installed")
 ones = torch.ones
-_ARGUMENT = "shapes_spec" if "shapes_spec" in inspect.signature(torch.compile).parameters else "dynamic_shapes"  # since 2.14
-
-
-def named(spec):
-    """The argument of torch.compile, whose name depends on torch's version."""
-    return {_ARGUMENT: spec}
 
 
 def doubled(x):
@@ -37,7 +29,7 @@ def doubled(x):
 
 def entries_for(fn, spec, *calls):
     """How many entries serve some calls, which give what `fn` gives."""
-    compiled = torch.compile(fn, **named(spec), fullgraph=True)
+    compiled = torch.compile(fn, shapes_spec=spec, fullgraph=True)
     for args in calls:
         torch.testing.assert_close(compiled(*args), fn(*args), rtol=0, atol=0)
     return len(tracer.region_of(compiled).entries())
@@ -56,8 +48,8 @@ def test_sizes_that_are_not_named_are_constants():
 
 def test_a_module_in_place_and_wrapped_has_the_parameters_of_its_forward():
     spec = ShapesSpec({"input": TensorSpec([ShapeVar("rows"), 4])})
-    in_place, wrapped = torch.nn.Linear(4, 2), torch.compile(torch.nn.Linear(4, 2), **named(spec))
-    in_place.compile(**named(spec))
+    in_place, wrapped = torch.nn.Linear(4, 2), torch.compile(torch.nn.Linear(4, 2), shapes_spec=spec)
+    in_place.compile(shapes_spec=spec)
     for compiled in (in_place, wrapped):
         for rows in (3, 1, 6):
             assert compiled(ones(rows, 4)).shape == (rows, 2)
@@ -96,7 +88,7 @@ def test_further_arguments_are_named_by_position_and_by_keyword():
             return tensors[1] * 2 + sum(each.sum() for each in more.values())
 
     spec = ShapesSpec({"*args": [None, TensorSpec([ShapeVar("a")])], "**kwargs": {"k": TensorSpec([ShapeVar("b")])}})
-    for compiled in (torch.compile(Summed(), **named(spec)), torch.compile(Summed().forward, **named(spec))):
+    for compiled in (torch.compile(Summed(), shapes_spec=spec), torch.compile(Summed().forward, shapes_spec=spec)):
         for n in (3, 4, 5):
             assert torch.equal(compiled(0, ones(n), k=ones(n + 1)), ones(n) * 2 + n + 1)
         assert len(tracer.region_of(compiled).entries()) == 1
@@ -106,7 +98,7 @@ def test_further_arguments_are_named_by_position_and_by_keyword():
 def test_derived_sizes_and_assumptions_relate_variables():
     a, b = ShapeVar("a", min=2), ShapeVar("b", max=64)
     spec = ShapesSpec({"x": TensorSpec([a, b]), "y": TensorSpec([a * 2 + 1])}, assumptions=[a < b, b % 2 == 0])
-    compiled = torch.compile(lambda x, y: x.sum() + y, **named(spec), fullgraph=True)
+    compiled = torch.compile(lambda x, y: x.sum() + y, shapes_spec=spec, fullgraph=True)
     for n, m in ((2, 4), (5, 8)):
         assert torch.equal(compiled(ones(n, m), ones(2 * n + 1)), ones(2 * n + 1) * (n * m + 1))
     assert len(tracer.region_of(compiled).entries()) == 1
@@ -117,7 +109,7 @@ def test_derived_sizes_and_assumptions_relate_variables():
 
 @pytest.mark.parametrize("spec", [{"x": TensorSpec([4])}, {"n": 2}], ids=["size", "int"])
 def test_another_value_than_the_one_that_is_pinned_raises(spec):
-    compiled = torch.compile(lambda x, n: x * n, **named(ShapesSpec(spec)))
+    compiled = torch.compile(lambda x, n: x * n, shapes_spec=ShapesSpec(spec))
     compiled(ones(4), 2)
     with pytest.raises(ConstraintViolationError, match=r"but it was declared as \d\.\n"):
         compiled(ones(3), 1)
@@ -129,7 +121,7 @@ def test_what_is_behind_a_graph_break_varies_with_what_is_named():
         torch._dynamo.graph_break()
         return x + 1
 
-    compiled = torch.compile(broken, **named(ShapesSpec({"x": TensorSpec([ShapeVar("rows"), None])})))
+    compiled = torch.compile(broken, shapes_spec=ShapesSpec({"x": TensorSpec([ShapeVar("rows"), None])}))
     for rows in range(2, 9):
         assert torch.equal(compiled(ones(rows, 2)), ones(rows, 2) * 3)
     assert len(tracer.region_of(compiled).entries()) <= 3
@@ -138,12 +130,12 @@ def test_what_is_behind_a_graph_break_varies_with_what_is_named():
 def test_what_cannot_be_honoured_is_refused():
     a = ShapeVar("a")
     with pytest.raises(ValueError, match="`dynamic` and `shapes_spec` cannot both be set"):
-        torch.compile(doubled, dynamic=True, **named(ShapesSpec({"x": TensorSpec([a])})))
+        torch.compile(doubled, dynamic=True, shapes_spec=ShapesSpec({"x": TensorSpec([a])}))
     with pytest.raises(TypeError, match="must be ParamsSpec, dict"):
-        torch.compile(doubled, **named(3))
+        torch.compile(doubled, shapes_spec=3)
     with pytest.raises(UserError, match="computes with a, but no dim and no int is a itself"):
-        torch.compile(doubled, **named(ShapesSpec({"x": TensorSpec([a + 1])})))
+        torch.compile(doubled, shapes_spec=ShapesSpec({"x": TensorSpec([a + 1])}))
     with pytest.raises(UserError, match=r"names '\*args', but .* takes no such arguments"):
-        torch.compile(doubled, **named(ShapesSpec({"*args": [None, TensorSpec([a])]})))
+        torch.compile(doubled, shapes_spec=ShapesSpec({"*args": [None, TensorSpec([a])]}))
     with pytest.warns(UserWarning, match="optimization_hint=8 of a has no effect"):
-        torch.compile(doubled, **named(ShapesSpec({"x": TensorSpec([ShapeVar("a", optimization_hint=8)])})))
+        torch.compile(doubled, shapes_spec=ShapesSpec({"x": TensorSpec([ShapeVar("a", optimization_hint=8)])}))
