@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -46,4 +48,12 @@ def functions_naming(function: types.FunctionType, slots: Mapping[str, Any]) -> 
             each = vars(each).get("__wrapped__")  # type: ignore[assignment]  # the type of which is looked at
 
 
-__all__ = ["NAMED_BY", "functions_naming", "names_of_args"]
+def parameters_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a callable of the program. Annotations that Python 3.14 makes when they are asked for are text in it:
+    making them may run code, or raise where they name what is imported for type checkers only."""
+    if sys.version_info >= (3, 14):
+        return inspect.signature(function, annotation_format=inspect.Format.STRING)
+    return inspect.signature(function)
+
+
+__all__ = ["NAMED_BY", "functions_naming", "names_of_args", "parameters_of"]

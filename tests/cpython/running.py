@@ -18,6 +18,8 @@ MODULES = (
     "test_collections", "test_dict", "test_list", "test_set", "test_deque", "test_exceptions", "test_with", "test_scope",
     "test_funcattrs", "test_descr", "test_enum", "test_patma", "test_unpack_ex", "test_fstring", "test_json", "test_re",
     "test_copy", "test_weakref",
+    *(("test_type_params",) if sys.version_info >= (3, 12) else ()),
+    *(("test_tstring",) if sys.version_info >= (3, 14) else ()),
 )  # fmt: skip
 
 

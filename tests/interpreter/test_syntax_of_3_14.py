@@ -137,6 +137,26 @@ def test_one_graph_holds_it(name):
     captured(program(CAPTURED[name]), X)
 
 
+def test_parameters_are_known_where_annotations_name_what_is_not_there():
+    fn = program(
+        """
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Missing, x: AlsoMissing) -> None:
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad * 2
+
+        def fn(x: Missing) -> AlsoMissing:
+            return Double.apply(x) + 1
+        """
+    )
+    check(fn, torch.ones(3, requires_grad=True))
+    assert torch.equal(tracer.export(fn)(X)[0](X), X * 2 + 1)
+
+
 BREAKS = {
     "annotations with side effects of classes that the library makes": """
         import typing
@@ -195,6 +215,14 @@ BREAKS = {
             other()
             read = f.__annotations__
             return x + len(known), read["a"] is str
+        """,
+    "what evaluates the bound of a type parameter": """
+        import typing
+
+        T = typing.TypeVar("T", bound=int)
+
+        def fn(x):
+            return x + 1, T.evaluate_bound(1), repr(T.evaluate_bound), type.__type_params__
         """,
     "annotations of a class that raise at first": """
         def fn(x, known):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
+import types
+import typing
 
 import torch
 
@@ -109,3 +111,27 @@ def test_the_text_of_a_function_has_its_address():
     x = torch.ones(2)
     for function in (one, other, one):
         assert traced(x, function)[1:] == fn(x, function)[1:]
+
+
+class Names(dict):
+    def __missing__(self, name):
+        return f"missing {name}"
+
+
+def named():
+    return int, unknown  # noqa: F821
+
+
+def test_globals_that_answer_for_names_are_asked_as_in_cpython():
+    def fn(x):
+        function = types.FunctionType(named.__code__, Names())
+        return x + 1, function()
+
+    check(fn, torch.ones(2))
+
+
+def test_what_a_type_parameter_makes_at_each_read_is_made_at_each_read():
+    def fn(x, parameters):
+        return x + 1, parameters.args == parameters.args, parameters.kwargs is parameters.kwargs
+
+    check(fn, torch.ones(2), typing.ParamSpec("P"))

@@ -23,6 +23,7 @@ from tracer.api.callables import compiled, original_of
 from tracer.api.settings import Settings
 from tracer.backends.registry import RUNS_AS_WRITTEN, LazyCompiler
 from tracer.exc import UserError
+from tracer.forwarding import parameters_of
 from tracer.user_marks import DIMS, DimMark, dim_marks, temporarily_marked
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class _Call:
         self.outputs: list[Any] = []
         self.sources: list[str] = []
         self.guards: list[Guard] = []
-        signature = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
+        signature = parameters_of(fn.forward if isinstance(fn, torch.nn.Module) else fn)
         self.bound: Mapping[str, Any] = signature.bind(*args, **kwargs).arguments
         self.names = _argument_names(signature, len(args), kwargs)
 

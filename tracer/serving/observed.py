@@ -21,6 +21,7 @@ import torch
 from tracer.api.modules import OptimizedModule
 from tracer.api.stances import set_stance
 from tracer.errors import UserError
+from tracer.forwarding import parameters_of
 from tracer.guards.constants import is_guardable_constant
 from tracer.runtime.argument_paths import Attribute, Path, path_text
 from tracer.runtime.shape_spec import ShapeSpec
@@ -95,7 +96,7 @@ class _Log:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
-        self.signature = inspect.signature(type(module).forward)
+        self.signature = parameters_of(type(module).forward)
         self.kinds: dict[Any, _Kind] = {}
         self.point: Mapping[str, int] = {}
         self.number = 0

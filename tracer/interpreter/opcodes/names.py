@@ -189,6 +189,8 @@ def read_global(tx: Tracer, name: str) -> VariableTracker:
     stored = tx.effects.global_value(tx.globals, name)
     if isinstance(stored, VariableTracker):
         return stored
+    if type(tx.globals) is not dict:  # CPython asks its __getitem__
+        unsupported("unsupported-call", value=f"{tx.code.co_qualname}, whose globals are of type {type(tx.globals).__name__}")
     value: Any = _MISSING if stored is DELETED else tx.globals.get(name, _MISSING)
     if value is not _MISSING:
         return tx.wrap(value, global_source(tx, name))

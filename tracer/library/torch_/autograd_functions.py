@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import inspect
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -14,6 +13,7 @@ from torch import fx
 
 from tracer import user_marks
 from tracer.compat_torch.facts import apply_of_autograd_functions
+from tracer.forwarding import parameters_of
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.operations.autograd_function import Backward, Layout, run_traced_function, run_traced_function_, untraced_apply
 from tracer.graph.output_graph import EXAMPLE
@@ -353,7 +353,7 @@ def _no_grad(tx: Tracer) -> Iterator[None]:
 
 def _bound(tx: Tracer, forward: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> list[Value]:
     """The arguments of a call of forward in order, with defaults filled in."""
-    signature = inspect.signature(forward)
+    signature = parameters_of(forward)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:

@@ -151,7 +151,9 @@ class ClassVariable(RealObjectVariable):
         elif name == "__annotations__" and (given := self.given_annotations(tx)) is not None:
             return given
         elif (
-            name in ("__annotations__", "__type_params__") and lookup(self.value, name)[0] is self.value
+            name in ("__annotations__", "__type_params__")
+            and self.value is not type  # whose own are the descriptors
+            and lookup(self.value, name)[0] is self.value
         ):  # else reading may create it
             return tx.class_attr(self.value, name, self)
         unsupported("unsupported-attribute", value=self.describe(), name=name)

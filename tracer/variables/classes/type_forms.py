@@ -33,6 +33,7 @@ FORM_BASES: tuple[type, ...] = (
 # What these run when they are first asked for: the code of a type parameter's bound or default, or of an alias.
 _LAZY = ("__value__", "__bound__", "__constraints__", "__default__") if hasattr(typing, "TypeAliasType") else ()
 _ALIAS = type(typing.List[int])  # noqa: UP006  (typing's own kind of alias)
+_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 Emit = Callable[["ValueCodegen"], None]
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"==": operator.eq, "!=": operator.ne}
 
@@ -69,6 +70,8 @@ class TypeFormVariable(RealObjectVariable):
         value = getattr(self.value, name, missing)
         if value is missing:
             tx.raise_error(AttributeError, f"{type(self.value).__name__!r} object has no attribute {name!r}")
+        if not isinstance(value, _METHODS) and getattr(self.value, name) is not value:  # `P.args` is made at each read
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
         if self.source is not None:
             return tx.wrap(value, GenericAttrSource(self.source, name))
         return made(value)
