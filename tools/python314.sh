@@ -8,7 +8,7 @@ set -eu
 root=${1:?"usage: tools/python314.sh FOLDER [PYTEST ARGUMENT ...]"}
 shift
 tree=$(cd "$(dirname "$0")/.." && pwd)
-packages=python3.14,python3.14-dev,python3.14-venv,libpython3.14-testsuite,g++,make,ca-certificates
+packages=python3.14,python3.14-dev,python3.14-venv,libpython3.14-testsuite,g++,make,procps,ca-certificates
 
 inside() {
     HOME=/root PATH=/env/bin:/usr/sbin:/usr/bin:/bin LC_ALL=C.UTF-8 TRACER_TRY_PYTHON=1 \
