@@ -7,6 +7,7 @@ import pytest
 import tracer
 from tests.support.processes import run_python
 from tools import private_names
+from tracer import platform_check
 from tracer.platform_check import build_problem, python_problem, torch_problem
 
 
@@ -16,23 +17,40 @@ def test_import_loads_neither_solver_nor_fake_tensors_nor_dynamo():
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_the_first_compile_which_imports_the_most_keeps_no_frame_of_its_caller():
+    done = run_python("""
+        import gc, weakref, torch, tracer
+
+        def caller():
+            model = torch.nn.Linear(2, 2)
+            tracer.compile(model, backend="eager")(torch.ones(2))
+            return weakref.ref(model)
+
+        model = caller()
+        gc.collect()
+        print(model())
+    """)
+    assert done.stdout.strip() == "None", done.stderr
+
+
 def test_every_public_name_exists():
     assert all(hasattr(tracer, name) for name in tracer.__all__)
 
 
 @pytest.mark.parametrize(
     ("implementation", "version", "words"),
-    [("cpython", (3, 99, 1), "needs CPython 3.11, 3.12 or 3.13; this is 3.99.1"), ("pypy", (3, 11, 0), "this is pypy")],
+    [("cpython", (3, 99, 1), "needs CPython 3.11, 3.12, 3.13 or 3.14; this is 3.99.1"), ("pypy", (3, 11, 0), "this is pypy")],
 )
 def test_another_python_is_refused(implementation, version, words):
     assert words in python_problem(implementation, version)
-    assert all(python_problem("cpython", version) is None for version in [(3, 11, 9), (3, 12, 1), (3, 13, 0)])
+    assert all(python_problem("cpython", version) is None for version in [(3, 11, 9), (3, 12, 1), (3, 13, 0), (3, 14, 0)])
 
 
-def test_a_python_that_is_partly_tested_is_refused_unless_asked_for():
-    assert "set TRACER_TRY_PYTHON=1" in python_problem("cpython", (3, 14, 0))
-    assert python_problem("cpython", (3, 14, 0), tries=True) is None
-    assert "needs CPython 3.11, 3.12 or 3.13" in python_problem("cpython", (3, 99, 1), tries=True)
+def test_a_python_that_is_partly_tested_is_refused_unless_asked_for(monkeypatch):
+    monkeypatch.setattr(platform_check, "TRIED_PYTHON", ((3, 98),))
+    assert "set TRACER_TRY_PYTHON=1" in python_problem("cpython", (3, 98, 0))
+    assert python_problem("cpython", (3, 98, 0), tries=True) is None
+    assert "needs CPython 3.11, 3.12, 3.13 or 3.14" in python_problem("cpython", (3, 99, 1), tries=True)
 
 
 @pytest.mark.parametrize(("version", "fits"), [("2.13.0+cpu", True), ("2.14.1", True), ("2.12.0", False), ("2.15.0a0", True)])
@@ -81,7 +99,7 @@ def test_the_list_of_private_names_is_what_the_sources_use():
 
 def test_importing_under_another_python_says_what_to_do():
     done = run_python("import sys; sys.version_info = (3, 99, 1, 'final', 0); import tracer", fails=True)
-    assert "ImportError: shapetracer needs CPython 3.11, 3.12 or 3.13; this is 3.99.1" in done.stderr
+    assert "ImportError: shapetracer needs CPython 3.11, 3.12, 3.13 or 3.14; this is 3.99.1" in done.stderr
 
 
 def test_a_missing_extension_says_what_to_do():

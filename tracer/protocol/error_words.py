@@ -10,11 +10,11 @@ from typing import Any
 
 
 def failure_of(function: Callable[..., Any], *args: Any) -> Exception:
-    """The exception that `function(*args)` raises."""
+    """The exception that `function(*args)` raises, without the frames in which it was raised."""
     try:
         function(*args)
     except Exception as error:
-        return error
+        return error.with_traceback(None)
     raise AssertionError(f"{function} does not fail")
 
 
