@@ -6,8 +6,9 @@ import os
 import sys
 import warnings
 
-SUPPORTED_PYTHON = ((3, 11), (3, 12), (3, 13))  # in pyproject.toml and setup.py, too
-TRIED_PYTHON = ((3, 14),)  # it builds and runs there, but not all tests have: accepted where TRACER_TRY_PYTHON=1 asks for it
+SUPPORTED_PYTHON = ((3, 11), (3, 12), (3, 13), (3, 14))  # in pyproject.toml and setup.py, too
+# Where it builds and runs, but not all tests have: accepted where TRACER_TRY_PYTHON=1 asks for it.
+TRIED_PYTHON: tuple[tuple[int, int], ...] = ()
 TESTED_TORCH = ((2, 13), (2, 14))  # likewise
 _TESTED = " and ".join(".".join(map(str, version)) for version in TESTED_TORCH)
 

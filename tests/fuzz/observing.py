@@ -127,7 +127,9 @@ class Observation:
             return  # its parts are attributes, which an __init__ under way has not set yet
         shown = value.detach()
         is_leaf = _is_leaf(value)
-        self.note(path, f"{value.dtype} {tuple(value.shape)} strides {value.stride()} grad {value.requires_grad} leaf {is_leaf}")
+        self.note(
+            path, f"{value.dtype} {tuple(value.shape)} strides {self._strides(value)} grad {value.requires_grad} leaf {is_leaf}"
+        )
         if self.exact:
             self.note(path, f"{_bits(shown)} {shown.flatten()[:6].tolist()}")
         else:
@@ -138,6 +140,10 @@ class Observation:
             self.note(path, f"memory of {storage} at {value.storage_offset()}")
         if is_leaf is True and value.grad is not None:
             self.see(f"{path}.grad", value.grad, depth)
+
+    def _strides(self, value: torch.Tensor) -> tuple[int, ...]:
+        """Compilers choose the stride of a dim of one element, which leads nowhere."""
+        return tuple([0 if self.compiled and size == 1 else stride for size, stride in zip(value.shape, value.stride())])
 
     def _callable(self, path: str, value: Any, depth: int) -> None:
         if _is(value, functools.partial):

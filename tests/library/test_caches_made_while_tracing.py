@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 import pytest
 import torch
@@ -87,7 +88,12 @@ def made_inside_of_what_raises(x):
         made_inside_with_little_room,
         made_inside_with_keys_that_are_equal,
         made_inside_for_tensors,
-        made_inside_of_what_raises,
+        pytest.param(
+            made_inside_of_what_raises,
+            marks=pytest.mark.xfail(
+                sys.version_info >= (3, 14), reason="Python 3.14 tells of the dict that a key is for, and caches in C do not"
+            ),
+        ),
     ],
 )
 def test_a_cache_that_is_made_inside(program):

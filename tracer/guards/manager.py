@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterable
@@ -369,9 +370,11 @@ def _exhaust(steps: Iterable[Any]) -> None:
 def _notify(
     manager: weakref.ref[CheckFunctionManager], reference: ObjectRef, place: Source | None
 ) -> Callable[[weakref.ref[Any]], None]:
+    is_finalizing = sys.is_finalizing  # at the end, when the globals of modules may be gone
+
     def object_died(_: weakref.ref[Any]) -> None:
         found = manager()
-        if found is not None:
+        if found is not None and not is_finalizing():
             found._object_died(reference, place)
 
     return object_died

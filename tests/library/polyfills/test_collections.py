@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import sys
 
 import pytest
 import torch
@@ -18,9 +19,14 @@ COUNTED = {
     "numbers that are equal": lambda: collections.Counter([1, 1.0, True]),
     "what cannot be hashed": lambda: collections.Counter([[]]),
 }
+NAMES_THE_DICT = pytest.mark.xfail(
+    sys.version_info >= (3, 14), reason="Python 3.14 tells of the dict that a key is for, and Counter's function in C does not"
+)
 
 
-@pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=NAMES_THE_DICT) if name == "what cannot be hashed" else name for name in COUNTED]
+)
 def test_elements_are_counted_in_the_order_in_which_they_come(name):
     def fn(x):
         try:
