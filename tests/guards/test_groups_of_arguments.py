@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tracer
-from tests.guards.test_steady import CHANGES, SAME_GRAPH, Block, steadies, watched
+from tests.guards.test_steady import CHANGES, Block, check_change, steadies, watched
 from tracer.sources.roots import ArgumentSource
 
 
@@ -42,21 +42,7 @@ def test_guards_of_self_in_args_are_not_asked_again():
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_of_self_in_args_is_noticed(name):
-    model = Wrapped()
-    x = torch.randn(2, 3)
-    compiled = watched(model, x)
-    [entry] = tracer.region_of(compiled).entries()
-    hits = entry.hits
-    CHANGES[name](model)
-    x = x.to(model.first.weight.dtype)
-    try:
-        expected = model(x)
-    except Exception as error:
-        with pytest.raises(type(error)):
-            compiled(x)
-        return
-    assert torch.equal(compiled(x), expected)
-    assert (entry.hits == hits) is (name not in SAME_GRAPH)
+    check_change(Wrapped(), name)
 
 
 def test_the_object_is_found_by_position_and_by_name():
