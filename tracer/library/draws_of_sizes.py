@@ -34,13 +34,14 @@ _STEPS = (2, 3, 5, 7, 11)  # what sizes are made longer by, so that they are tol
 
 
 def seed_of(tx: Tracer, seed: VariableTracker, function: Any, low: int | None = None, high: int | None = None) -> Any:
-    """A seed as the output code gives it to a generator: a constant int, or a number computed from those of the call, with guards
-    that it lies between the bounds."""
-    if seed.is_constant() and type(seed.constant()) is int:
-        return seed.constant()
-    if not isinstance(seed, SymNodeVariable):
+    """A seed as the output code gives it to a generator: a constant int, or a number computed from those of the call. It lies
+    between the bounds, with guards."""
+    if isinstance(seed, SymNodeVariable):
+        number = SizesOfDraw(tx, function).computed(seed)
+    elif seed.is_constant() and type(seed.constant()) is int:
+        number = seed.constant()
+    else:
         unsupported("random-state", name=f"{function.__name__} of something else than an int")
-    number = SizesOfDraw(tx, function).computed(seed)
     for bound, op in ((low, "<="), (high, ">=")):
         if bound is not None and not tx.binary_truth(op, ConstantVariable(bound), seed):
             unsupported("random-state", name=f"{function.__name__}, which raises here,")

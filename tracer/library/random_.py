@@ -346,8 +346,6 @@ def _seeded(tx: Tracer, make: Any, seed: tuple[Value, ...], most: int | None) ->
     if len(seed) > 1:
         unsupported("random-state", name=f"{make.__name__} of several seeds")
     given = tuple([None if value.is_none() else seed_of(tx, value, make, 0, most) for value in seed])
-    if any(number is not None and type(number) is int and not 0 <= number <= (most or number) for number in given):
-        unsupported("random-state", name=f"{make.__name__}, which raises here,")
     cls = np.random.Generator if make is np.random.default_rng else make
     return DrawnGeneratorVariable(tx.effects.draw(Draw(make, None, given, {})), cls)
 

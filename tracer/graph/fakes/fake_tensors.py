@@ -435,8 +435,9 @@ def _without_some_floats(function: Any, args: Sequence[Any], kwargs: dict[str, A
     floats = {place: arg.node.hint for place, arg in places if isinstance(arg, torch.SymFloat) and arg.node.hint is not None}
     if not floats:
         return args, kwargs
-    for place, value in floats.items():  # an overload is chosen by the kinds of its arguments; symbolic numbers would be guarded
-        known_args, known_kwargs = tuple(map(_known, args)), {name: _known(arg) for name, arg in kwargs.items()}
+    # An overload is chosen by the kinds of its arguments; symbolic numbers would be guarded.
+    known_args, known_kwargs = tuple(map(_known, args)), {name: _known(arg) for name, arg in kwargs.items()}
+    for place, value in floats.items():
         if overload_with_tensor(function, known_args, known_kwargs, place) is None:
             turns = turns_of(function, known_args, known_kwargs, place)
             if turns is None or any(args[place] == turn if isinstance(place, int) else kwargs[place] == turn for turn in turns):
