@@ -31,9 +31,7 @@ groups_hold(const Checklist *self, PyObject *const *slots, PyObject **values)
 {
     for (Py_ssize_t i = 0; i < self->group_count; i++) {
         const SteadyGroup *group = &self->groups[i];
-        PyObject *const *roots = group->root < -1    ? &values[-2 - group->root]
-                                 : group->root < 0 ? NULL
-                                                   : &slots[group->root];
+        PyObject *const *roots = group->root < -1 ? &values[-2 - group->root] : group->root < 0 ? NULL : &slots[group->root];
         PyObject *const *held = steady_held(group->steady, roots);
         if (held == NULL) {
             Outcome outcome = steady_ask(group->steady, roots);
