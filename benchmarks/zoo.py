@@ -233,7 +233,7 @@ def _chosen(arguments: argparse.Namespace) -> list[Model]:
     if unknown:
         sys.exit(f"No model {', '.join(sorted(unknown))} in the zoo. It has: {', '.join(ZOO)}")
     models = [ZOO[name] for name in arguments.names] or list(ZOO.values())
-    return [model for model in models if arguments.family in (None, model.family)]
+    return [model for model in models if arguments.family in (None, model.family)][: arguments.first]
 
 
 def is_there(model: Model) -> bool:
@@ -245,6 +245,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.zoo", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--family")
+    parser.add_argument("--first", type=int, help="so many of these models")
     parser.add_argument("--breaks", action="store_true", help="show every break and recompile")
     parser.add_argument("--peer", action=argparse.BooleanOptionalAction, default=True, help="run torch.compile too")
     parser.add_argument("--write", type=Path, help="a Markdown file for the table")

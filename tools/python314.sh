@@ -1,11 +1,12 @@
 #!/bin/sh
-# Runs tests on CPython 3.14, of Debian's unstable suite: `tools/python314.sh FOLDER [PYTEST ARGUMENT ...]`, as root.
+# Runs CPython 3.14, of Debian's unstable suite, in this tree: `tools/python314.sh FOLDER [ARGUMENT OF PYTHON ...]`, as root;
+# `tools/python314.sh FOLDER -m pytest tests/api` runs tests.
 #
 # FOLDER, outside of this tree, becomes the root of such a system, with torch (8 GB in all); a second call finds it done. The
 # environment variable TORCH names another version of torch. Needs debootstrap.
 set -eu
 
-root=${1:?"usage: tools/python314.sh FOLDER [PYTEST ARGUMENT ...]"}
+root=${1:?"usage: tools/python314.sh FOLDER [ARGUMENT OF PYTHON ...]"}
 shift
 tree=$(cd "$(dirname "$0")/.." && pwd)
 packages=python3.14,python3.14-dev,python3.14-venv,libpython3.14-testsuite,g++,make,procps,ca-certificates
@@ -32,8 +33,8 @@ if [ ! -e "$root/env/installed" ]; then
     cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$root/etc/ssl/certs/ca-certificates.crt"
     inside python3.14 -m venv /env
     inside pip install --quiet --no-cache-dir "torch==${TORCH:-2.14.1}" "setuptools>=77" wheel
-    inside pip install --quiet --no-cache-dir --no-build-isolation --editable ".[test]"
+    inside pip install --quiet --no-cache-dir --no-build-isolation --editable ".[test,zoo]"
     touch "$root/env/installed"
 fi
 inside python setup.py --quiet build_ext --inplace
-inside python -m pytest -p no:cacheprovider "$@"
+inside python "$@"

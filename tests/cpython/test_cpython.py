@@ -1,11 +1,12 @@
 """CPython's own tests, with every frame offered to the tracer, or replaced by generated code, fail where CPython's fail.
 
-A few modules run always; all of them, in both modes, with --full, which leaves `tests/results/cpython.md`.
+A few modules run always; all of them, in both modes, with --full, which leaves `tests/results/cpython_VERSION.md`.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ import pytest
 from tests.cpython.known import KNOWN, OPEN, SLOW
 from tests.cpython.running import MODULES, Run, differences, missing, run
 
-RESULTS = Path(__file__).parents[1] / "results" / "cpython.md"
+VERSION = ".".join(map(str, sys.version_info[:2]))
+RESULTS = Path(__file__).parents[1] / "results" / f"cpython_{VERSION}.md"
 SECONDS = float(os.environ.get("CPYTHON_TESTS_SECONDS", "150"))  # for one module and mode
 QUICK = ("test_funcattrs", "test_unpack_ex", "test_with")
 SHARE = 0.7
@@ -66,7 +68,7 @@ def table() -> Iterator[list[str]]:
     yield lines
     RESULTS.parent.mkdir(exist_ok=True)
     head = [
-        "# CPython's own tests under the tracer\n",
+        f"# The own tests of CPython {VERSION} under the tracer\n",
         "Written by `pytest --full tests/cpython`. `offered`: every frame is offered to the tracer; `forced`: each that can be",
         "converted is replaced (`config.convert_every_frame`). Share: functions with generated code. A module stops after",
         f"{SECONDS:.0f} seconds; what it has reached until then counts.\n",

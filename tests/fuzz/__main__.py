@@ -10,7 +10,8 @@ With --backend NAME (`eager`, `aot_eager`, `inductor`) they are programs of tens
 torch.compile shows with the same backend is called "shared". `--backend inductor --minutes 30` runs programs for that long,
 from a seed that nobody has tried. `--backend aot_eager tally 910000:930000` runs those that have not run yet (--minutes bounds
 that, too), keeps what they gave in tests/results/fuzz_aot_eager.jsonl, and leaves the table in tests/results/fuzz_compilers.md.
-With --modules they are models of blocks that are equal, or nearly.
+With --modules they are models of blocks that are equal, or nearly. `--newer-syntax 0:8000` runs those of these programs that use
+syntax newer than Python 3.11's. The exit status is 1 where a program differs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from itertools import count
 
 from tests.fuzz import module_programs, programs, tensor_programs
 from tests.fuzz.campaign import sample, write
+from tests.fuzz.features import newer_syntax
 from tests.fuzz.programs import Program
 from tests.fuzz.running import run
 from tests.fuzz.shrinking import shrunk
@@ -36,13 +38,14 @@ _BACKENDS = ("eager", "aot_eager", "inductor")
 _MOST_MEMORY = 8 << 30
 
 
-def main(args: list[str]) -> None:
+def main(args: list[str]) -> int:
     parser = argparse.ArgumentParser("tests.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "words", nargs="*", metavar="SEEDS | show SEED | shrink SEED ... | report SEEDS [PROCESSES] | tally SEEDS"
     )
     parser.add_argument("--backend", choices=_BACKENDS)
     parser.add_argument("--modules", action="store_true")
+    parser.add_argument("--newer-syntax", action="store_true")
     parser.add_argument("--minutes", type=float)
     found = parser.parse_args(args)
     if found.words[:1] not in (["report"], ["tally"]):  # whose processes limit themselves
@@ -59,16 +62,22 @@ def main(args: list[str]) -> None:
         case ["chunk", first, last]:
             print(json.dumps(sample(range(int(first), int(last)), found.backend).as_json()))
         case ["report", seeds, *processes]:
-            print("\n".join(write(_seeds(seeds), *map(int, processes)).shortfalls()))
+            shortfalls = write(_seeds(seeds), *map(int, processes)).shortfalls()
+            print("\n".join(shortfalls))
+            return int(bool(shortfalls))
         case ["tally", seeds] if found.backend is not None:
             Tally(found.backend).carry_on(_seeds(seeds), found.minutes)
             COMPILERS_RESULT.write_text(table([tally for tally in map(Tally, _BACKENDS) if tally.records()]))
         case [seeds]:
-            _run(map(generate, _seeds(seeds)), found.minutes)
+            wanted = map(generate, _seeds(seeds))
+            if found.newer_syntax:
+                wanted = filter(lambda program: newer_syntax.NAMES & set(program.used), wanted)
+            return int(_run(wanted, found.minutes) > 0)
         case [] if found.minutes is not None:
-            _run(map(generate, count(random.SystemRandom().randrange(1 << 40))), found.minutes)
+            return int(_run(map(generate, count(random.SystemRandom().randrange(1 << 40))), found.minutes) > 0)
         case _:
             parser.print_help()
+    return 0
 
 
 def _generator(backend: str | None, modules: bool) -> Callable[[int], Program]:
@@ -96,7 +105,8 @@ def _shrink(program: Program) -> None:
     print(short.source, first.kind, run(short).difference, sep="\n", flush=True)
 
 
-def _run(found: Iterable[Program], minutes: float | None) -> None:
+def _run(found: Iterable[Program], minutes: float | None) -> int:
+    """Prints the difference of each program that has one; how many have."""
     started, ran, failed, shared, graphs, broken = time.time(), 0, 0, 0, 0, 0
     for program in found:
         if minutes is not None and time.time() - started > 60 * minutes:
@@ -112,7 +122,8 @@ def _run(found: Iterable[Program], minutes: float | None) -> None:
             print(f"{program.seed} {verdict.kind}{alike}", "\n".join(verdict.difference.splitlines()[-6:])[:900], flush=True)
     took = f"{time.time() - started:.0f} s"
     print(f"{ran} programs, {failed} differ, {shared} of them shared, {graphs} with a graph, {broken} with a break, {took}")
+    return failed
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

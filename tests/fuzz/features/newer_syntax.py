@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.fuzz.grammar import REFUSED, Writer, expression, statement
+from tests.fuzz.grammar import FEATURES, REFUSED, Writer, expression, statement
 
 if sys.version_info >= (3, 12):
 
@@ -203,3 +203,7 @@ if sys.version_info >= (3, 14):
         with w.block(f"except{star} Custom as error:"):
             w.line(f"LOG.append({w.pick('error.exceptions[0].args', 'len(error.exceptions)') if star else 'error.args'})")
         return None
+
+
+#: The features of this file.
+NAMES = frozenset(name for name, feature in FEATURES.items() if feature.write.__module__ == __name__)
