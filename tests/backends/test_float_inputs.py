@@ -209,6 +209,31 @@ def test_a_fused_step_is_compiled_once_for_all_learning_rates(name, backend):
     assert len(tracer.region_of(step).entries()) == 2  # the first step makes the state
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+def test_a_fused_step_is_compiled_once_where_a_schedule_moves_the_rate_and_the_momentum(backend):
+    trained = []
+    for compile in (lambda fn: fn, lambda fn: tracer.compile(fn, backend=backend)):
+        parameter = torch.nn.Parameter(torch.linspace(-1, 1, 6))
+        optimizer = torch.optim.Adam([parameter], lr=0.1, fused=True)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
+        step = compile(lambda optimizer=optimizer: optimizer.step())
+        for _ in range(6):
+            parameter.grad = parameter.detach() * 0.9
+            step()
+            schedule.step()
+        trained.append(parameter.detach())
+    assert torch.equal(*trained)
+    assert len(tracer.region_of(step).entries()) == 2  # the first step makes the state
+
+
+def test_an_operation_whose_overload_takes_tensors_of_one_dtype_is_compiled_once_for_all_floats():
+    compiled = tracer.compile(lambda x, q: torch.quantile(x.sin(), q) * 2, backend="aot_eager")
+    x = torch.linspace(-1, 1, 7)
+    for q in (0.1, 0.25, 0.4, 0.8):
+        assert torch.equal(compiled(x, q), torch.quantile(x.sin(), q) * 2)
+    assert len(tracer.region_of(compiled).entries()) == 2  # the first value is a constant
+
+
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW", "Adagrad"])
 def test_a_training_step_is_compiled_once_for_all_learning_rates(optimizer):
     trained = []

@@ -39,10 +39,11 @@ class FloatInTensor:
 
 
 def floats_as_tensors(
-    graph: fx.Graph, examples: list[Any], known: bool = True
+    graph: fx.Graph, examples: list[Any], known: bool = True, overloads: bool = True
 ) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
     """Moves float arithmetic out of a graph, and passes float inputs as tensors. Returns the examples of the new inputs, and a
-    function that wraps the compiled graph into a callable with the old inputs and results."""
+    function that wraps the compiled graph into a callable with the old inputs and results. A float that is not `known` is given
+    to overloads that take a tensor, if `overloads`."""
     if not any(isinstance(example, torch.SymFloat) for example in examples):
         return examples, lambda compiled: compiled
     computed = _computed_from_floats(graph)
@@ -55,7 +56,7 @@ def floats_as_tensors(
     for i, node in enumerate(inputs):
         if i not in handed_over:  # PyTorch does not take a float that no operation reads
             graph.erase_node(node)
-    _read_from_tensors([inputs[i] for i, is_float in handed_over.items() if is_float], graph, known)
+    _read_from_tensors([inputs[i] for i, is_float in handed_over.items() if is_float], graph, known, overloads)
 
     def around(compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
@@ -102,8 +103,9 @@ def floats_apart(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Calla
 
 
 def all_floats_apart(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
-    """As `floats_apart`, but all operations that take a float are marked: a derivative may need the value, too."""
-    return _marked(graph, floats_as_tensors(graph, examples, known=False), by_schema=False)
+    """As `floats_apart`, but all operations that take a float are marked: a derivative may need the value, too, and an overload
+    may take tensors of one dtype only."""
+    return _marked(graph, floats_as_tensors(graph, examples, known=False, overloads=False), by_schema=False)
 
 
 def _marked(graph: fx.Graph, found: Passed, by_schema: bool) -> Passed:
@@ -126,8 +128,13 @@ def _is_read_float(node: fx.Node) -> bool:
 
 
 def _needs_value(user: fx.Node, item: fx.Node) -> bool:
-    args, kwargs = fx.map_arg((user.args, user.kwargs), lambda node: 0.5 if node is item else node.meta.get(EXAMPLE))
+    args, kwargs = _plain_arguments(user)
     return any(turns_of(user.target, args, kwargs, place) is not None for place in _places_of(user, item))
+
+
+def _plain_arguments(node: fx.Node) -> Any:
+    """Examples of the arguments, by which the overload is known. Of a float that varies, torch would ask the value."""
+    return fx.map_arg((node.args, node.kwargs), lambda each: 0.5 if _is_float(each) else each.meta.get(EXAMPLE))
 
 
 def _places_of(user: fx.Node, item: fx.Node) -> list[Any]:
@@ -172,10 +179,10 @@ WAYS: tuple[Callable[..., Any], ...] = (floats_as_tensors, floats_as_data, float
 
 
 def _is_float(node: fx.Node) -> bool:
-    return isinstance(node.meta[EXAMPLE], torch.SymFloat)
+    return isinstance(node.meta.get(EXAMPLE), torch.SymFloat)
 
 
-def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph, known: bool) -> None:
+def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph, known: bool, overloads: bool) -> None:
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for node in nodes:
         number = node.meta[EXAMPLE]
@@ -185,7 +192,7 @@ def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph, known: bool) -> No
         node.replace_all_uses_with(item, delete_user_cb=lambda user, item=item: user is not item)
         node.meta[EXAMPLE] = FloatInTensor(number, known)
         if not known:
-            for user in list(item.users):
+            for user in list(item.users) if overloads else ():
                 _take_as_tensor(user, item, node)
             if not item.users:
                 graph.erase_node(item)
@@ -193,7 +200,7 @@ def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph, known: bool) -> No
 
 def _take_as_tensor(user: fx.Node, item: fx.Node, tensor: fx.Node) -> None:
     """Calls the overload of an operator that takes a tensor for a float, if any: what its schema calls a float has a value."""
-    args, kwargs = fx.map_arg((user.args, user.kwargs), lambda node: 0.5 if node is item else node.meta.get(EXAMPLE))
+    args, kwargs = _plain_arguments(user)
     for place in _places_of(user, item):
         overload = overload_with_tensor(user.target, args, kwargs, place)
         if overload is not None:

@@ -21,7 +21,7 @@ from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.repeats import NEVER, Repeat, find_repeats
-from tracer.operators.facts import is_unrolled
+from tracer.operators.facts import is_unrolled, written_lists
 from tracer.operators.proxies import SYM_TYPES
 
 _PRICE_OF_VALUE = 1.0  # of a tensor that is handed from one piece to another, in operations
@@ -341,7 +341,9 @@ def _concerns_the_whole_graph(node: fx.Node) -> bool:
     if any(_is_not_plain(each) for each in _tensors(node)):
         return True
     has_result = example is not None or node.op == "call_method" or node.target is operator.setitem
-    return not has_result and node.target not in (torch._C._set_grad_enabled, torch.ops.aten._assert_scalar.default)
+    if has_result or written_lists(node.target):
+        return False
+    return node.target not in (torch._C._set_grad_enabled, torch.ops.aten._assert_scalar.default)
 
 
 def _is_context(node: fx.Node) -> bool:

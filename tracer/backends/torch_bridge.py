@@ -36,7 +36,7 @@ from tracer.backends.kept_operations import DropsOperations, keep_operations, re
 from tracer.backends.nested_inputs import NestedInputs, has_nested
 from tracer.backends.outlining import Unrolls, outlined
 from tracer.backends.rebuilt_tensors import allocate, with_autograd_state, with_conj_and_neg_bits
-from tracer.backends.repeated_blocks import NotInPieces
+from tracer.backends.repeated_blocks import AS_WRITTEN, NotInPieces
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.result_memory import is_about_shared_memory, take_out_views
 from tracer.backends.runtime_checks import return_checked_values
@@ -175,7 +175,7 @@ def _compile_bridged(
     kept = keep_operations(graph)
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
-    write_results_of_functional_operators(graph)
+    write_results_of_functional_operators(graph, left_by=AS_WRITTEN)
     compiler = outlined(compiler, graph, repeated, unrolls)
     compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
     return corrected(with_views(put_together(kept(checked(computed(compiled))))))

@@ -16,10 +16,10 @@ from torch import fx
 from tracer.operators.facts import argument, gives_something, writes, written_lists
 
 
-def write_results_of_functional_operators(graph: fx.Graph) -> None:
-    """Rewrites the operators of a graph that write to several lists and have no other result."""
+def write_results_of_functional_operators(graph: fx.Graph, left_by: str) -> None:
+    """Rewrites the operators that write to several lists and have no other result, but for those with `left_by` in `meta`."""
     for node in graph.nodes:
-        functional = _functional(node.target) if node.op == "call_function" else None
+        functional = _functional(node.target) if node.op == "call_function" and left_by not in node.meta else None
         lists = [argument(place, node.args, node.kwargs) for place in written_lists(node.target)] if functional else []
         if len(lists) > 1:
             with graph.inserting_before(node):
