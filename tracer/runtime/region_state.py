@@ -107,6 +107,11 @@ class RegionState:
         self.region = _C.Region(_callback_of(self), decision_among)
         ALL_REGIONS.add(self)
 
+    @property
+    def backend(self) -> Backend:
+        """What traces are compiled by now: `compiler_fn`, or what a stance forces on all regions."""
+        return stances.forced() or self.compiler_fn
+
     def entries(self) -> list[_C.Entry]:
         return self.region.entries()
 
@@ -381,7 +386,9 @@ class RegionState:
     def dynamic_of(self, declared: Declared | None) -> bool | None:
         """`dynamic` for one trace. Where shapes are declared, what is not declared may be constant (`dynamic=False`); behind a
         graph break, though, there are sizes that vary with those declared."""
-        behind_break = self.shapes is not None and declared is None and not self.compiler_fn.needs_real_inputs
+        if self.backend.needs_real_inputs:
+            return False
+        behind_break = self.shapes is not None and declared is None
         return None if behind_break and self.dynamic is False else self.dynamic
 
     def limit(self) -> int:
