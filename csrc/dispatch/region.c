@@ -441,7 +441,8 @@ PyTypeObject Region_Type = {
     .tp_name = "tracer._C.Region",
     .tp_doc = PyDoc_STR(
         "Region(callback, decide=None)\n--\n\nOwns the entries of one decorated object. On a miss\n"
-        "callback(region, func, args) answers with an Entry, None (run this one in CPython)\n"
+        "callback(region, func, args) answers with an Entry (which, if it is not valid, serves this call alone),\n"
+        "None (run this one in CPython)\n"
         "or SKIP (and never ask about this code again). decide(entries) gives the Decision over several entries."),
     .tp_basicsize = sizeof(Region),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

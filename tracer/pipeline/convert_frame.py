@@ -87,7 +87,6 @@ class FrameConversion:
         self.backends_callable: Any = None  # see GuardedCode
         self._break_before_loop: int | None = None  # the step before a loop that CPython is to run as a whole
         self._may_skip_loops = True
-        self.open_settings = 0  # blocks of settings that are open at the break
 
     def entry(self) -> Any:
         """Traces and makes the entry; a second time if another thread or a finalizer has changed what the guards read."""
@@ -174,8 +173,6 @@ class FrameConversion:
     def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool, inlined: bool) -> _C.Dispatcher:
         in_cpython = innermost and self._break_before_loop is not None
         returns = inlined or self.function.__code__ in self.region.returning_codes
-        if self.open_settings:
-            self.region.open_settings.set(code, self.open_settings)
         return self.region.make_resume(code, globals_, runs_in_cpython=in_cpython, returns=returns)
 
     def _described(self) -> tuple[bool, bool]:
@@ -222,7 +219,6 @@ class FrameConversion:
             if self.calls_instead is not None:
                 at.frame.stack[:] = [instead_of(value, *self.calls_instead) for value in at.frame.stack]
             trace.settings.go_on_behind(trace.effects)
-            self.open_settings = trace.settings.open_behind(self.region.open_settings.get(self.function.__code__, 0))
             for guard in self.relies_on:
                 trace.guard(guard)
             body = builder.breaking(at.frame, runs_instruction=self._break_before_loop is None)
