@@ -30,8 +30,16 @@ def as_written(function: types.FunctionType) -> _C.Entry:
 
 
 def _for_one_call(function: types.FunctionType, code: types.CodeType, extras: tuple[types.CellType, ...]) -> _C.Entry:
-    names = {"name": function.__name__, "qualname": function.__qualname__}
-    entry = _C.Entry(_never, code, function.__globals__, extras, function.__closure__, needs_hook=False, **names)
+    entry = _C.Entry(
+        _never,
+        code,
+        function.__globals__,
+        extras,
+        function.__closure__,
+        needs_hook=False,
+        name=function.__name__,
+        qualname=function.__qualname__,
+    )
     entry.valid = False
     return entry
 
