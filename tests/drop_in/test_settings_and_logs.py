@@ -31,6 +31,7 @@ def test_a_setting_is_one_value_under_both_names():
     assert tracer.config.accumulated_recompile_limit == 40
 
 
+@pytest.mark.filterwarnings("ignore:torch._dynamo.config:FutureWarning")
 def test_copies_of_torchs_settings_hold_what_was_set_by_our_names():
     tracer.config.recompile_limit = 11
     assert torch._dynamo.config.get_config_copy()["recompile_limit"] == 11

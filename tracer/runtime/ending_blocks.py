@@ -11,6 +11,7 @@ from typing import Any
 
 from tracer import _C, errors
 from tracer.bytecode import raising_code
+from tracer.sources.reading import is_a
 
 
 def raising(function: types.FunctionType, error: BaseException) -> _C.Entry | None:
@@ -21,7 +22,7 @@ def raising(function: types.FunctionType, error: BaseException) -> _C.Entry | No
 
 def is_on_the_way(args: tuple[Any, ...]) -> bool:
     """Whether a resume function is called to handle an error of the tracer that an inner one has raised."""
-    return any(isinstance(value, errors.TracerError) for value in args)
+    return any(is_a(value, errors.TracerError) for value in args)
 
 
 def as_written(function: types.FunctionType) -> _C.Entry:
