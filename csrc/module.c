@@ -36,6 +36,8 @@ static PyMethodDef module_methods[] = {
     {"set_stance_of_process", py_set_stance_of_process, METH_O,
      "set_stance_of_process(mode) -> the mode before, of the threads that have taken none. 0: normal, 1: run only, 2: "
      "disabled"},
+    {"force_compiler", py_force_compiler, METH_O,
+     "force_compiler(object_or_None) -> the one before. Lookups of all regions see entries with this object as `compiler`"},
     {"never_trace", (PyCFunction)(void (*)(void))py_never_trace, METH_VARARGS | METH_KEYWORDS,
      "never_trace(code, *, callees=False): no region is ever asked about this code; with `callees`, nor about what it "
      "calls"},

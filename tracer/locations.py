@@ -48,6 +48,6 @@ def stack_text(stack: Iterable[UserLocation], indent: str = "  ") -> str:
 def levels_to_the_user() -> int:
     """The `stacklevel` at which the caller's warning points out of the tracer, and of torch."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("tracer.", "torch.")):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("tracer", "torch"):
         level, frame = level + 1, frame.f_back
     return level

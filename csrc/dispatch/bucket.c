@@ -6,8 +6,18 @@
 
 #include "dispatch/decision.h"
 
+PyObject *forced_compiler = NULL;
+
+PyObject *
+py_force_compiler(PyObject *Py_UNUSED(module), PyObject *compiler)
+{
+    PyObject *before = forced_compiler;
+    forced_compiler = compiler == Py_None ? NULL : Py_NewRef(compiler);
+    return before == NULL ? Py_NewRef(Py_None) : before;
+}
+
 Bucket *
-bucket_new(PyCodeObject *code, PyObject *globals)
+bucket_new(PyCodeObject *code, PyObject *globals, PyObject *compiler)
 {
     PyObject *entries = PyTuple_New(0);
     Bucket *bucket = entries == NULL ? NULL : PyObject_GC_New(Bucket, &Bucket_Type);
@@ -20,6 +30,7 @@ bucket_new(PyCodeObject *code, PyObject *globals)
     bucket->deciding = NULL;
     bucket->deaths = entry_counts.deaths;
     bucket->globals = Py_NewRef(globals);
+    bucket->compiler = Py_XNewRef(compiler);
     bucket->code = code;
     bucket->next = NULL;
     bucket->detached = 0;
@@ -33,6 +44,7 @@ bucket_traverse(Bucket *self, visitproc visit, void *arg)
     Py_VISIT(self->entries);
     Py_VISIT(self->decision);
     Py_VISIT(self->globals);
+    Py_VISIT(self->compiler);
     Py_VISIT(self->next);
     return 0;
 }
@@ -54,6 +66,7 @@ bucket_dealloc(Bucket *self)
     bucket_clear(self);
     Py_CLEAR(self->entries);
     Py_CLEAR(self->globals);
+    Py_CLEAR(self->compiler);
     PyObject_GC_Del(self);
 }
 

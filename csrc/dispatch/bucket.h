@@ -1,4 +1,4 @@
-/* Bucket: the entries of one code object under one globals. */
+/* Bucket: the entries of one code object under one globals, made by one compiler. */
 #ifndef TRACER_BUCKET_H
 #define TRACER_BUCKET_H
 
@@ -13,15 +13,23 @@ typedef struct Bucket {
     PyObject *decision; /* a Decision over these entries, or NULL: none was made yet */
     PyObject *deciding; /* borrowed: entries for which a thread is making one, to be compared with */
     PyObject *globals;
+    PyObject *compiler;       /* NULL: the region's own; or the one that was forced when its entries were made */
     uint64_t deaths;          /* `entry_counts.deaths` when these entries were looked through for invalid ones */
     const PyCodeObject *code; /* an address to compare with; not to be used while detached */
-    struct Bucket *next;      /* strong: another globals of the same code */
+    struct Bucket *next;      /* strong: another globals or compiler of the same code */
     int detached;             /* no longer the region's: look it up anew */
 } Bucket;
 
 extern PyTypeObject Bucket_Type;
 
-Bucket *bucket_new(PyCodeObject *code, PyObject *globals);
+/* What all regions compile by now, in place of their own compilers: any object, compared by identity; NULL: nothing is forced.
+ * Lookups see the entries that were made by it. Strong. */
+extern PyObject *forced_compiler __attribute__((visibility("hidden")));
+
+/* Python: force_compiler(object or None) -> the one before */
+PyObject *py_force_compiler(PyObject *module, PyObject *compiler);
+
+Bucket *bucket_new(PyCodeObject *code, PyObject *globals, PyObject *compiler);
 
 /* Puts `entry` before the other valid entries; it may be one of them already. With `decide`, the Decision over them is made
  * before a lookup sees them; with NULL, by the next lookup that needs it. -1 with an exception. */

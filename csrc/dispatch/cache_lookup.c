@@ -4,7 +4,7 @@
  *      first. An entry that holds ends the lookup;
  *   3. where the region has an `agree`, that is told of hits and misses, and may make a miss of a hit;
  *   4. on a miss the region's callback is asked, unless the stance, a skip mark or the recursion limit forbids that;
- *   5. its answer is an entry, which is installed and run; None, or SKIP, which is noted for the code.
+ *   5. its answer is an entry, which is run, and installed if it is valid; None, or SKIP, which is noted for the code.
  * Checks and callbacks may run any code. So the bucket and its tuple of entries are held by the call site until the call ends. */
 #include "dispatch/cache_lookup.h"
 
@@ -164,11 +164,12 @@ apply_answer(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
         result = region_skip(site->region, site->code) < 0 ? LOOKUP_FAILED : LOOKUP_ORIGINAL;
     }
     else if (Entry_Check(answer)) {
-        if (region_install(site->region, site->code, globals, (Entry *)answer, 0) < 0) {
+        Entry *made = (Entry *)answer;
+        if (made->valid && region_install(site->region, site->code, globals, made, 0) < 0) {
             result = LOOKUP_FAILED;
         }
-        else if (((Entry *)answer)->code != NULL && fetch_for_new((Entry *)answer, site)) {
-            *entry = (Entry *)answer;
+        else if (made->code != NULL && fetch_for_new(made, site)) {
+            *entry = made;
             return LOOKUP_ENTRY;
         }
     }

@@ -35,14 +35,15 @@ current_bucket(Dispatcher *self)
     Bucket *bucket = self->bucket;
     PyCodeObject *code = (PyCodeObject *)self->function->func_code;
     PyObject *globals = self->function->func_globals;
-    if (bucket != NULL && bucket->code == code && bucket->globals == globals && !bucket->detached) {
+    if (bucket != NULL && bucket->code == code && bucket->globals == globals && bucket->compiler == forced_compiler
+        && !bucket->detached) {
         return bucket;
     }
     if (globals == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "tracer: this function was cleared by the garbage collector");
         return NULL;
     }
-    bucket = region_get_bucket(self->region, code, globals);
+    bucket = region_get_bucket(self->region, code, globals, forced_compiler);
     if (bucket != NULL) {
         Py_XSETREF(self->bucket, (Bucket *)Py_NewRef(bucket));
     }

@@ -269,6 +269,7 @@ entry_traverse(Entry *self, visitproc visit, void *arg)
     Py_VISIT(self->closure);
     Py_VISIT(self->direct.graph);
     Py_VISIT(self->extra);
+    Py_VISIT(self->compiler);
     Py_VISIT(self->dict);
     return 0;
 }
@@ -285,6 +286,7 @@ entry_clear(Entry *self)
     Py_CLEAR(self->closure);
     Py_CLEAR(self->direct.graph);
     Py_CLEAR(self->extra);
+    Py_CLEAR(self->compiler);
     Py_CLEAR(self->dict);
     return 0;
 }
@@ -373,7 +375,22 @@ static PyMethodDef entry_methods[] = {
     {NULL},
 };
 
+static PyObject *
+entry_get_compiler(Entry *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->compiler == NULL ? Py_None : self->compiler);
+}
+
+static int
+entry_set_compiler(Entry *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    Py_XSETREF(self->compiler, value == Py_None ? NULL : Py_XNewRef(value));
+    return 0;
+}
+
 static PyGetSetDef entry_getset[] = {
+    {"compiler", (getter)entry_get_compiler, (setter)entry_set_compiler,
+     "None, or what was forced when it was made: it serves only while that is. Set before it is installed.", NULL},
     {"latencies", (getter)entry_get_latencies, NULL,
      "None, or (sum of seconds, ((upper bound in seconds, count), ...)) of the runs since time_runs().", NULL},
     {"valid", (getter)entry_get_valid, (setter)entry_set_valid, "False: never hit again, dropped at the next lookup.", NULL},

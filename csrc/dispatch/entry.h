@@ -20,6 +20,7 @@ typedef struct {
     PyObject *closure;  /* the calling function's closure that `function` was made for; NULL if it has none */
     GraphCall direct;   /* what the code comes down to, if that is a call of the graph */
     PyObject *extra;
+    PyObject *compiler; /* NULL: the region's own; or the one that was forced when it was made: it serves only under that */
     PyObject *dict;
     PyObject *weakrefs;
     Py_ssize_t hits;

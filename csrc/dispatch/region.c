@@ -28,6 +28,7 @@ free_record(CodeRecord *record)
         Bucket *next = (Bucket *)Py_XNewRef(bucket->next);
         PyObject *empty = PyTuple_New(0); /* a dispatcher may hold the bucket itself */
         Py_XSETREF(bucket->entries, empty);
+        Py_CLEAR(bucket->compiler);
         Py_DECREF(bucket);
         bucket = next;
     }
@@ -115,10 +116,10 @@ get_record(Region *self, PyCodeObject *code)
 }
 
 static Bucket *
-find_in_record(CodeRecord *record, PyObject *globals)
+find_in_record(CodeRecord *record, PyObject *globals, PyObject *compiler)
 {
     Bucket *bucket = record == NULL ? NULL : record->buckets;
-    while (bucket != NULL && bucket->globals != globals) {
+    while (bucket != NULL && (bucket->globals != globals || bucket->compiler != compiler)) {
         bucket = bucket->next;
     }
     return bucket;
@@ -127,23 +128,23 @@ find_in_record(CodeRecord *record, PyObject *globals)
 Bucket *
 region_find_bucket(Region *self, PyCodeObject *code, PyObject *globals)
 {
-    return find_in_record(pointer_map_get(&self->records, code), globals);
+    return find_in_record(pointer_map_get(&self->records, code), globals, forced_compiler);
 }
 
 Bucket *
-region_get_bucket(Region *self, PyCodeObject *code, PyObject *globals)
+region_get_bucket(Region *self, PyCodeObject *code, PyObject *globals, PyObject *compiler)
 {
-    Bucket *bucket = region_find_bucket(self, code, globals);
+    Bucket *bucket = find_in_record(pointer_map_get(&self->records, code), globals, compiler);
     if (bucket != NULL) {
         return bucket;
     }
-    Bucket *made = bucket_new(code, globals);
+    Bucket *made = bucket_new(code, globals, compiler);
     CodeRecord *record = made == NULL ? NULL : get_record(self, code); /* from here on nothing else runs */
     if (record == NULL) {
         Py_XDECREF(made);
         return NULL;
     }
-    bucket = find_in_record(record, globals);
+    bucket = find_in_record(record, globals, compiler);
     if (bucket != NULL) {
         Py_DECREF(made);
         return bucket;
@@ -156,7 +157,7 @@ region_get_bucket(Region *self, PyCodeObject *code, PyObject *globals)
 int
 region_install(Region *self, PyCodeObject *code, PyObject *globals, Entry *entry, int ready)
 {
-    Bucket *bucket = region_get_bucket(self, code, globals);
+    Bucket *bucket = region_get_bucket(self, code, globals, entry->compiler);
     if (bucket == NULL) {
         return -1;
     }
@@ -341,6 +342,17 @@ region_entries(Region *self, PyObject *args)
 }
 
 static PyObject *
+region_serving(Region *self, PyObject *args)
+{
+    PyObject *code, *globals;
+    if (!PyArg_ParseTuple(args, "O!O!:serving", &PyCode_Type, &code, &PyDict_Type, &globals)) {
+        return NULL;
+    }
+    Bucket *bucket = region_find_bucket(self, (PyCodeObject *)code, globals);
+    return bucket == NULL ? PyList_New(0) : ordered_entries(bucket);
+}
+
+static PyObject *
 region_clear(Region *self, PyObject *Py_UNUSED(unused))
 {
     clear_records(self);
@@ -382,6 +394,8 @@ region_repr(Region *self)
 
 static PyMethodDef region_methods[] = {
     {"entries", (PyCFunction)region_entries, METH_VARARGS, "entries(code=None) -> valid entries, the last hit first"},
+    {"serving", (PyCFunction)region_serving, METH_VARARGS,
+     "serving(code, globals) -> the entries that a call looks among now, the last hit first"},
     {"codes", (PyCFunction)region_codes, METH_NOARGS, "codes() -> the live code objects that have entries"},
     {"clear", (PyCFunction)region_clear, METH_NOARGS, "clear(): drops all entries and skip marks"},
     {"install", (PyCFunction)region_py_install, METH_VARARGS,
@@ -427,7 +441,8 @@ PyTypeObject Region_Type = {
     .tp_name = "tracer._C.Region",
     .tp_doc = PyDoc_STR(
         "Region(callback, decide=None)\n--\n\nOwns the entries of one decorated object. On a miss\n"
-        "callback(region, func, args) answers with an Entry, None (run this one in CPython)\n"
+        "callback(region, func, args) answers with an Entry (which, if it is not valid, serves this call alone),\n"
+        "None (run this one in CPython)\n"
         "or SKIP (and never ask about this code again). decide(entries) gives the Decision over several entries."),
     .tp_basicsize = sizeof(Region),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

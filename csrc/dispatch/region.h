@@ -22,12 +22,12 @@ struct Region {
 extern PyTypeObject Region_Type;
 #define Region_Check(object) Py_IS_TYPE((object), &Region_Type)
 
-/* Borrowed; NULL without an exception if there is none. */
+/* That of the compiler that holds now. Borrowed; NULL without an exception if there is none. */
 Bucket *region_find_bucket(Region *region, PyCodeObject *code, PyObject *globals);
-/* Borrowed; made if there is none. NULL with an exception. */
-Bucket *region_get_bucket(Region *region, PyCodeObject *code, PyObject *globals);
+/* Borrowed; made if there is none. `compiler`: as in Bucket. NULL with an exception. */
+Bucket *region_get_bucket(Region *region, PyCodeObject *code, PyObject *globals, PyObject *compiler);
 
-/* Installs an entry, to be tried first. `ready`: the decision over the entries is made before any call sees the new one. -1 with an
+/* Installs an entry, to be tried first where its compiler holds. `ready`: the decision over the entries is made before any call sees the new one. -1 with an
  * exception. */
 int region_install(Region *region, PyCodeObject *code, PyObject *globals, Entry *entry, int ready);
 /* Notes that the callback is never to be asked about this code again. -1 with an exception. */

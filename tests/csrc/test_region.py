@@ -68,6 +68,40 @@ def test_entries_still_hit_after_skip():
     assert len(ask.asked) == 1
 
 
+def test_lookups_see_the_entries_of_the_compiler_that_is_forced():
+    f = fresh(original)
+    made, made_by_it, compiler = entry(replaced), entry(replaced_too), object()
+    made_by_it.compiler = compiler
+    pending = iter([made, made_by_it])
+    region = Region(lambda region, func, args: next(pending))
+    call = Dispatcher(region, f)
+    assert call(1) == ("replaced", 1)
+    assert _C.force_compiler(compiler) is None
+    try:
+        assert call(1) == ("replaced too", 1) and call(2) == ("replaced too", 2)
+        assert region.serving(f.__code__, f.__globals__) == [made_by_it]
+    finally:
+        assert _C.force_compiler(None) is compiler
+    assert call(2) == ("replaced", 2) and region.serving(f.__code__, f.__globals__) == [made]
+    assert set(region.entries()) == {made, made_by_it} and region.serving(fresh_code(original), {}) == []
+
+
+def test_an_entry_is_installed_for_its_own_compiler():
+    f, compiler = fresh(original), object()
+    region = Region(Recorder())
+    call, made = Dispatcher(region, f), entry(replaced)
+    made.compiler = None
+    assert made.compiler is None
+    made.compiler = compiler
+    region.install(f.__code__, f.__globals__, made)
+    assert call(1) == ("original", 1)
+    _C.force_compiler(compiler)
+    try:
+        assert call(1) == ("replaced", 1)
+    finally:
+        _C.force_compiler(None)
+
+
 def test_the_last_hit_stands_in_front():
     f = fresh(original)
     made = [entry(replaced, lambda x, n=n: x == n) for n in range(4)]

@@ -95,6 +95,12 @@ def test_it_is_there_as_torchs_is():
         assert not hasattr(torch.compile(scaled, fullgraph=True), "aot_compile")
 
 
+@pytest.mark.parametrize("name", ["_aot_compile", "_save_aot_compiled_module", "_load_aot_compiled_module"])
+def test_what_torchs_modules_compile_ahead_by_its_own_tracer_is_refused(name):
+    with pytest.raises(tracer.exc.UserError, match=f"{name} of a compiled module cannot be honoured"):
+        getattr(torch.compile(Model(), fullgraph=True), name)([])
+
+
 def test_the_sources_that_the_trace_went_through_are_listed():
     ahead = torch.compile(Model().forward, fullgraph=True).aot_compile(((X,), {}))
     sources = ahead.source_info().inlined_sources

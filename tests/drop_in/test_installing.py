@@ -195,8 +195,9 @@ def test_inductor_gets_the_options_of_the_mode():
 
 
 def test_a_mode_that_a_backend_does_not_know_is_named(installed):
-    with pytest.warns(UserWarning, match="backend 'eager' has neither modes nor options: mode='reduce-overhead'"):
+    with pytest.warns(UserWarning, match="backend 'eager' has neither modes nor options: mode='reduce-overhead'") as told:
         torch.compile(doubled, backend="eager", mode="reduce-overhead")
+    assert told[0].filename == __file__
 
 
 def test_disabled_it_is_the_function_itself(installed, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -307,64 +306,9 @@ def test_reset_drops_entries():
         assert not entries_of(compiled)
 
 
-def test_stances_hold_for_the_tracer():
-    compiled = torch.compile(plus_one)
-    with torch.compiler.set_stance("force_eager"):
-        compiled(torch.ones(1))
-    assert not entries_of(compiled)
-    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError):
-        compiled(torch.ones(1))
-    compiled(torch.ones(1))
-    assert len(entries_of(compiled)) == 1
-
-
-def test_a_stance_holds_on_all_threads():
-    compiled = torch.compile(plus_one)
-    with ThreadPoolExecutor(1) as pool:
-        with torch.compiler.set_stance("force_eager"):
-            pool.submit(compiled, torch.ones(1)).result()
-        assert not entries_of(compiled)
-        pool.submit(compiled, torch.ones(1)).result()
-        assert len(entries_of(compiled)) == 1
-
-
-def test_a_stance_taken_before_the_install_holds():
-    tracer.uninstall()
-    with torch.compiler.set_stance("force_eager"):
-        with tracer.install(backend="eager"):
-            compiled = torch.compile(plus_one)
-            compiled(torch.ones(1))
-            assert not entries_of(compiled)
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [
-        lambda: torch.compiler.set_stance(force_backend="eager"),
-        lambda: torch._dynamo.export(plus_one, same_signature=False),
-    ],
-    ids=["force_backend", "same_signature"],
-)
-def test_what_cannot_be_honoured_is_refused(refused):
-    with pytest.raises(tracer.exc.UserError, match="cannot be honoured"):
-        refused()
-    assert torch._dynamo.eval_frame._stance.stance == "default"
-
-
-def test_the_first_call_of_a_stance_that_compiles_later_shows_which_sizes_vary():
-    compiled = torch.compile(times_its_size)
-    with torch.compiler.set_stance("aot_eager_then_compile"):
-        compiled(torch.ones(4))
-        assert not entries_of(compiled)
-        compiled(torch.ones(5))
-        compiled(torch.ones(6))
-    assert len(entries_of(compiled)) == 1
-
-
-def test_what_has_no_effect_on_the_stance_is_named():
-    with pytest.warns(UserWarning, match="skip_guard_eval_unsafe=True.*has no effect"):
-        with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
-            pass
+def test_what_export_cannot_honour_is_refused():
+    with pytest.raises(tracer.exc.UserError, match="same_signature=False.*cannot be honoured"):
+        torch._dynamo.export(plus_one, same_signature=False)
 
 
 def test_explain_and_export_are_the_tracers():

@@ -31,6 +31,16 @@ def test_a_setting_is_one_value_under_both_names():
     assert tracer.config.accumulated_recompile_limit == 40
 
 
+@pytest.mark.filterwarnings("ignore:torch._dynamo.config:FutureWarning")
+def test_copies_of_torchs_settings_hold_what_was_set_by_our_names():
+    tracer.config.recompile_limit = 11
+    assert torch._dynamo.config.get_config_copy()["recompile_limit"] == 11
+    saved = torch._dynamo.config.save_config()
+    tracer.config.recompile_limit = 12
+    torch._dynamo.config.load_config(saved)
+    assert tracer.config.recompile_limit == 11
+
+
 def test_patches_of_torchs_settings_are_heard():
     before = tracer.config.error_on_recompile
     compiled = torch.compile(lambda x, flag: x + 1 if flag else x)

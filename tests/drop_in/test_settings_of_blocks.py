@@ -71,6 +71,15 @@ def test_a_block_that_allows_breaks_allows_each_of_them():
     assert not tracer.config.error_on_graph_break
 
 
+def test_it_is_asked_at_a_trace_and_not_of_what_is_compiled_already():
+    compiled = torch.compile(lambda x: breaking(x * 2))
+    compiled(torch.ones(1))
+    with torch._dynamo.error_on_graph_break(True):
+        assert compiled(torch.ones(1)) == 3
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            compiled(torch.ones(1, 1))
+
+
 def test_blocks_nest():
     def fn(x):
         with torch._dynamo.error_on_graph_break(True):

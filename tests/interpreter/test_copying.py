@@ -73,3 +73,13 @@ def test_results_that_are_views_are_views_of_their_own_block(block):
 def test_a_block_of_replayed_blocks_is_copied():
     inside, results = examples(Gathering(*(Stack(Block(), Block(), Block()) for _ in range(4))), "linear")
     assert len(inside) == 12 and len(storages(inside)) < 10 and len(storages(results)) == 4
+
+
+def test_blocks_are_traced_in_inference_mode():
+    """Its tensors have no version counter, by which it is told whether a tensor was written to."""
+    for model in (Stack(*(Block() for _ in range(4))), Gathering(*(Block() for _ in range(5)))):
+        with torch.inference_mode(), tracer.config.patch(suppress_errors=False):
+            compiled = tracer.compile(model, fullgraph=True)
+            result, expected = compiled(X), model.forward(X)
+        assert all(map(torch.equal, result, expected))
+        assert len(tracer.region_of(compiled).entries()) == 1

@@ -8,6 +8,7 @@ from tracer.bytecode.dialect import DIALECT, Dialect, OpcodeReport, dialect_of, 
 from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, docstring_of, program
 from tracer.bytecode.liveness import live_names, overwritten_names
 from tracer.bytecode.loops import loop_resumed_in, outermost_loops
+from tracer.bytecode.raising import raising_code
 from tracer.bytecode.resume import (
     ResumeError,
     StackEntry,
@@ -46,6 +47,7 @@ __all__ = [
     "opcode_report",
     "original_position",
     "program",
+    "raising_code",
     "is_resume_code",
     "function_name",
     "is_resume_name",

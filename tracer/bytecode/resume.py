@@ -98,6 +98,7 @@ def _assemble(
     locals: tuple[str, ...],
     exc_handled: tuple[int, ...],
     generator: bool = False,
+    raises_to: ExceptionEntry | None = None,
 ) -> CodeType:
     shape = _check(whole, index, stack, locals, exc_handled, generator)
     target = _call_start(whole, index)
@@ -106,7 +107,8 @@ def _assemble(
     assembler.set_position(whole[target].positions)
     # CPython takes a saved offset (in code units) on trust, and one of the original may lie outside this code: it
     # becomes that of the first instruction after COPY_FREE_VARS and RESUME, which has the position resumed at.
-    offset = 2 if code.co_cellvars or code.co_freevars else 1
+    cells = code.co_cellvars + code.co_freevars + (() if raises_to is None else (_RAISED,))
+    offset = 2 if cells else 1
     if generator:
         assembler.emit("RETURN_GENERATOR")
         assembler.pop()
@@ -117,6 +119,12 @@ def _assemble(
             assembler.delete_fast(name)
             assembler.emit_on_cell("STORE_FAST", name)
     labels = {at: assembler.label() for at in whole.labels | {target}}
+    if raises_to is not None:
+        token = assembler.try_begin(labels[raises_to.target], raises_to.lasti, raises_to.depth)
+        assembler.load_deref(_RAISED)
+        assembler.emit("DELETE_DEREF", _RAISED)  # the cell outlives the exception, whose traceback holds this frame
+        assembler.emit("RAISE_VARARGS", 1)
+        assembler.try_end(token)
     assembler.jump(labels[target])
     origins = _copy_body(assembler, whole, labels)
     resumed = assembler.finish(
@@ -125,16 +133,39 @@ def _assemble(
         code.co_filename,
         code.co_firstlineno,
         tuple(names.values()) + locals,
-        code.co_cellvars + code.co_freevars,
+        cells,
         flags=FUNCTION_FLAGS | code.co_flags & (_FUTURES | inspect.CO_NESTED | inspect.CO_GENERATOR),
         docstring=docstring_of(code),
     )
-    _remember_origin(resumed, code, [origins.get(position) for position in assembler.emitted])
+    request = index, stack, locals, exc_handled
+    _remember_origin(resumed, code, [origins.get(position) for position in assembler.emitted], request)
     return resumed
 
 
-# id of a resume function's code -> (reference to it, reference to the original, index in that of each instruction)
-_origins: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType], list[int | None]]] = {}
+def resumed_position(resumed: CodeType) -> tuple[Program, int] | None:
+    """The function that the user wrote, and the instruction of it at which a resume function goes on; None if it is gone."""
+    known = _origins.get(id(resumed))
+    original = None if known is None else known[1]()
+    return None if known is None or original is None else (program(original), known[3][0])
+
+
+def raising_variant(resumed: CodeType, handler: ExceptionEntry) -> CodeType:
+    """A resume function of the same arguments that raises, under `handler`, what its last cell holds, before it goes on."""
+    _, original, _, request = _origins[id(resumed)]
+    code = original()
+    assert code is not None
+    whole = program(code)
+    made = whole.facts.setdefault("raising_variants", {})
+    if (request, handler) not in made:
+        made[request, handler] = _assemble(code, whole, *request, raises_to=handler)
+    found: CodeType = made[request, handler]
+    return found
+
+
+_RAISED = "___raised"
+_Request = tuple[int, tuple[StackEntry, ...], tuple[str, ...], tuple[int, ...]]  # the parameters of `resume_code`
+# id of a resume function's code -> (reference to it, reference to the original, index in that of each instruction, the request)
+_origins: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType], list[int | None], _Request]] = {}
 
 
 def is_resume_name(code: CodeType) -> bool:
@@ -160,10 +191,10 @@ def resumes_at(code: CodeType) -> int | None:
     return next(one.target for one in program(code) if one.target is not None)
 
 
-def _remember_origin(resumed: CodeType, code: CodeType, indices: list[int | None]) -> None:
+def _remember_origin(resumed: CodeType, code: CodeType, indices: list[int | None], request: _Request) -> None:
     key = id(resumed)
     forget = weakref.ref(resumed, lambda _, origins=_origins: origins.pop(key, None))  # type: ignore[misc]  # mypy reads no defaults of lambdas
-    _origins[key] = forget, weakref.ref(code), indices
+    _origins[key] = forget, weakref.ref(code), indices, request
 
 
 def original_position(code: CodeType, index: int) -> tuple[CodeType, int]:

@@ -19,63 +19,22 @@ from tracer.drop_in import marks
 from tracer.drop_in.ahead import load_compiled_function
 from tracer.drop_in.replacements import Replacement
 from tracer.drop_in.settings import SHARED
+from tracer.drop_in.stances import StanceTakenBefore, set_stance
 from tracer.drop_in.torchs import convert_frame, debugging, decorators, dynamo, eval_frame, utils
 from tracer.errors import UserError
 from tracer.locations import levels_to_the_user
-from tracer.runtime import stances
 from tracer.runtime.region_state import ALL_REGIONS
 
 _INSTEAD = "call tracer.uninstall() first, or leave it out; docs/drop_in.md lists what there is."
 _reset_code = eval_frame.reset_code
 _patch_dynamo_config = decorators.patch_dynamo_config
-_reset_code_caches, _set_stance, _set_error = dynamo.reset_code_caches, decorators._set_stance, utils._set_error_on_graph_break
+_reset_code_caches, _set_error = dynamo.reset_code_caches, utils._set_error_on_graph_break
 
 
 def reset_code_caches() -> None:
     """As torch's, which `torch._dynamo.reset` calls, and the tracer's entries are dropped as well."""
     _reset_code_caches()
     reset()
-
-
-# -- stances ---------------------------------------------------------------------------------------------------
-
-
-def set_stance(stance: Any) -> Any:
-    """As torch's: takes a stance, and returns the one before. Raises UserError for one that we have not."""
-    if stance.backend is not None:
-        raise UserError(
-            f"set_stance(force_backend={stance.backend!r}) cannot be honoured while the tracer is installed", hint=_INSTEAD
-        )
-    name = _stance(stance)
-    if name not in stances.STANCES:
-        known = ", ".join(map(repr, stances.STANCES))
-        raise UserError(
-            f"set_stance({stance.stance!r}) cannot be honoured while the tracer is installed", hint=f"there are {known}."
-        )
-    if stance.skip_guard_eval_unsafe:
-        message = "set_stance(skip_guard_eval_unsafe=True) has no effect while the tracer is installed: guards are evaluated"
-        warnings.warn(message, stacklevel=levels_to_the_user())
-    before = _set_stance(stance)
-    stances.switch_all(name)
-    return before
-
-
-def _stance(stance: Any) -> str:
-    """Our name of a stance of torch's. What it runs under `aot_eager` at first computes what CPython does."""
-    name: str = stance.stance
-    return "eager_then_compile" if name == "aot_eager_then_compile" else name
-
-
-class StanceTakenBefore:
-    """The stance that the program took before the install is ours, too."""
-
-    def __init__(self) -> None:
-        taken = _stance(eval_frame._stance)
-        self._before = stances.switch_all(taken) if taken in stances.STANCES else None
-
-    def take_back(self) -> None:
-        if self._before is not None:
-            stances.restore_all(self._before)
 
 
 # -- explain and export ----------------------------------------------------------------------------------------

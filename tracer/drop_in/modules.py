@@ -10,6 +10,7 @@ import torch
 from tracer.api.modules import OptimizedModule
 from tracer.api.settings import Settings
 from tracer.drop_in.torchs import eval_frame
+from tracer.errors import UserError
 
 _PART = frozenset(vars(torch.nn.Module())) - {"training"}  # what every module has of its own
 _LABELS = frozenset(("_torchdynamo_orig_callable", "_torchdynamo_wrapper_id", "_is_torch_compile", "dynamo_ctx", "aot_compile"))
@@ -50,6 +51,21 @@ _NAMED = (  # methods that name the parts of a module, or find them by name
 )
 for _name in _NAMED:
     setattr(PrefixedModule, _name, getattr(torch.nn.Module, _name))
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def refuse(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
+        raise UserError(
+            f"{name} of a compiled module cannot be honoured while the tracer is installed",
+            hint="compile its forward ahead: torch.compile(module.forward, fullgraph=True).aot_compile((args, kwargs)).",
+        )
+
+    return refuse
+
+
+for _name in ("_aot_compile", "_save_aot_compiled_module", "_load_aot_compiled_module"):  # these need torch's own tracer
+    if hasattr(eval_frame.OptimizedModule, _name):
+        setattr(CompiledModule, _name, _refusing(_name))
 
 
 def label(compiled: Any, original: Callable[..., Any]) -> None:

@@ -25,7 +25,7 @@ SHARED = frozenset(
 #: What else of torch._dynamo.config is heard: name -> called with each value that is set.
 listeners: dict[str, Callable[[Any], None]] = {}
 _Module: Any = type(theirs)
-_get, _set = _Module.__getattr__, _Module.__setattr__
+_get, _set, _dict = _Module.__getattr__, _Module.__setattr__, _Module._get_dict
 
 
 def _read(module: Any, name: str) -> Any:
@@ -41,6 +41,12 @@ def _write(module: Any, name: str, value: Any) -> None:
         listeners[name](value)
 
 
+def _as_dict(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """What copies of the settings are made of (`get_config_copy`, `save_config`). Torch reads past the attributes there."""
+    found: dict[str, Any] = _dict(module, *args, **kwargs)
+    return {name: getattr(ours, name) if name in SHARED else value for name, value in found.items()}
+
+
 class SharedSettings:
     """Reading and writing `torch._dynamo.config` reads and writes `tracer.config`. What the program has set in torch's before is
     taken over; afterwards ours are as they were before."""
@@ -50,7 +56,7 @@ class SharedSettings:
         for name in SHARED:
             if not theirs._is_default(name):
                 setattr(ours, name, _get(theirs, name))
-        self._methods = Added(_Module, {"__getattr__": _read, "__setattr__": _write})
+        self._methods = Added(_Module, {"__getattr__": _read, "__setattr__": _write, "_get_dict": _as_dict})
 
     def take_back(self) -> None:
         self._methods.take_back()

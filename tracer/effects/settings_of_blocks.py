@@ -43,10 +43,6 @@ class SettingsOfBlocks:
         for name, value in self._open:
             effects.defer(DeferredCall(config.begin_setting, (name, value), ()))
 
-    def open_behind(self, before: int) -> int:
-        """How many blocks are open behind a break here, if `before` were where the trace began."""
-        return before - self._ended + len(self._open)
-
     def close(self) -> None:
         """The trace has ended."""
         for _ in range(len(self._open) + self._ended):

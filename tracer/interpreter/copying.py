@@ -99,8 +99,9 @@ def _leaves(example: Any) -> Iterator[Any]:
 
 
 def _as_new(fake: Any, mode: FakeMode) -> NewTensor | None:
-    """How to make a tensor like this one in memory of its own; None where that would be another one."""
-    if fake._is_view() or fake._version:
+    """How to make a tensor like this one in memory of its own; None where that would be another one, or might be: tensors of
+    `torch.inference_mode` do not count how often they were written to."""
+    if fake.is_inference() or fake._is_view() or fake._version:
         return None
     how = as_new_tensor(fake, fake.shape, fake.stride(), fake.storage_offset())
     return how if form_of_tensor(how.make(mode, ())) == form_of_tensor(fake) else None

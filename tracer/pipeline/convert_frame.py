@@ -39,7 +39,7 @@ from tracer.pipeline.trace_guards import guards_of
 from tracer.pipeline.traced_call import StaleGuards, TracedCall
 from tracer.protocol.lookups import recorded
 from tracer.protocol.variable import ObservedException
-from tracer.runtime import agreement, log_texts
+from tracer.runtime import agreement, log_texts, stances
 from tracer.runtime.collector import collecting_as_before
 from tracer.runtime.frame_state import DynamismPolicy
 from tracer.runtime.guarded_code import GuardedCode, entries_of, make_entry
@@ -87,7 +87,6 @@ class FrameConversion:
         self.backends_callable: Any = None  # see GuardedCode
         self._break_before_loop: int | None = None  # the step before a loop that CPython is to run as a whole
         self._may_skip_loops = True
-        self.open_settings = 0  # blocks of settings that are open at the break
 
     def entry(self) -> Any:
         """Traces and makes the entry; a second time if another thread or a finalizer has changed what the guards read."""
@@ -120,7 +119,7 @@ class FrameConversion:
         like one traced before are not traced again."""
         break_at: int | None = None
         reason: errors.Unsupported | None = None
-        backend = self.region.compiler_fn
+        backend = self.region.backend
         options = AttemptOptions(
             runs_as_written=backend.runs_as_written,
             loops_carry_only_tensors=backend.loops_carry_only_tensors,
@@ -174,8 +173,6 @@ class FrameConversion:
     def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool, inlined: bool) -> _C.Dispatcher:
         in_cpython = innermost and self._break_before_loop is not None
         returns = inlined or self.function.__code__ in self.region.returning_codes
-        if self.open_settings:
-            self.region.open_settings.set(code, self.open_settings)
         return self.region.make_resume(code, globals_, runs_in_cpython=in_cpython, returns=returns)
 
     def _described(self) -> tuple[bool, bool]:
@@ -222,7 +219,6 @@ class FrameConversion:
             if self.calls_instead is not None:
                 at.frame.stack[:] = [instead_of(value, *self.calls_instead) for value in at.frame.stack]
             trace.settings.go_on_behind(trace.effects)
-            self.open_settings = trace.settings.open_behind(self.region.open_settings.get(self.function.__code__, 0))
             for guard in self.relies_on:
                 trace.guard(guard)
             body = builder.breaking(at.frame, runs_instruction=self._break_before_loop is None)
@@ -366,7 +362,7 @@ class FrameConversion:
                     raise
                 why = str(failure.inner_exception or failure).strip().partition("\n")[0]
                 raise errors.TraceAnew(refuses_wrappers=f"the backend fails ({why})") from None
-        may_come_again = not fake and not self.region.compiler_fn.needs_real_inputs and known_graphs.outdates_itself(trace)
+        may_come_again = not fake and not self.region.backend.needs_real_inputs and known_graphs.outdates_itself(trace)
         self.backends_callable = compiled if may_come_again else None
         return without_hook(compiled) if trace.break_at is not None else compiled
 
@@ -378,15 +374,15 @@ class FrameConversion:
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += sum(node.op.startswith("call_") for node in gm.graph.nodes)
         if self.region.on_graph is not None:
-            self.region.on_graph(gm, self.region.compiler_fn.examples(inputs))
+            self.region.on_graph(gm, self.region.backend.examples(inputs))
         started = time.perf_counter()
         if fake:
-            compiled = self.limit.run(lambda: self.region.compiler_fn.compile_for_fakes(gm, inputs))
-        elif self.region.compiler_fn.runs_as_written:
-            compiled = self.region.compiler_fn.compile_graph(gm, inputs)
+            compiled = self.limit.run(lambda: self.region.backend.compile_for_fakes(gm, inputs))
+        elif self.region.backend.runs_as_written:
+            compiled = self.region.backend.compile_graph(gm, inputs)
         else:
             with collecting_as_before():
-                compiled = self.limit.run(lambda: self.region.compiler_fn.compile_graph(gm, inputs))
+                compiled = self.limit.run(lambda: self.region.backend.compile_graph(gm, inputs))
         gm.meta["backend_seconds"] = time.perf_counter() - started
         return compiled
 
@@ -412,6 +408,7 @@ class FrameConversion:
             broken=trace.break_at is not None,
             direct=None if output is None else output.direct,
             backends_callable=self.backends_callable,
+            forced_by=stances.forced(),
         )
         logs.emit("guards", lambda: log_texts.guards_text(manager))
         self.call.check_holds(guarded)

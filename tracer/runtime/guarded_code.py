@@ -19,6 +19,7 @@ from tracer.guards.decision import decide, tests_of
 if TYPE_CHECKING:
     from torch import fx
 
+    from tracer.backends.calling import Backend
     from tracer.guards.manager import CheckFunctionManager
     from tracer.runtime.region_state import RegionState
     from tracer.runtime.twins import Compile
@@ -43,6 +44,7 @@ class GuardedCode:
     shape_facts: dict[str, Any] = dataclasses.field(default_factory=dict)  # computed by upkeep from the guards; twins have one
     compiled: Compile | None = None  # what twins know it by, if they may take it over
     backends_callable: Any = None  # what the backend made of the graph, where the next trace may give it again: known_graphs
+    forced_by: Backend | None = None  # the backend that a stance forced when it was made; it serves only under that
 
     @property
     def check_fn(self) -> Any:
@@ -55,8 +57,8 @@ class GuardedCode:
 
 
 def entries_of(region: _C.Region, code: types.CodeType, globals_: dict[str, Any]) -> list[_C.Entry]:
-    """The live entries of a function's code."""
-    return [entry for entry in region.entries(code) if entry.valid and entry.globals is globals_]
+    """The live entries of a function's code, of the compiler that holds now."""
+    return [entry for entry in region.serving(code, globals_) if entry.valid]
 
 
 def find_entry(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> _C.Entry | None:
@@ -162,7 +164,7 @@ def entry_with_guards(
 def attach_guarded_code(state: RegionState, entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:
     """Gives an entry its guarded code. The entry is invalidated when an object that it guards dies; the next recompile reports
     which. Neither keeps the other alive."""
-    entry.guarded_code = guarded
+    entry.guarded_code, entry.compiler = guarded, guarded.forced_by
     if metrics.watch is not None:
         entry.time_runs()
     dead_objects = state.state_of(guarded.manager.code, entry.globals).dead_objects

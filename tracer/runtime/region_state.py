@@ -24,7 +24,7 @@ from tracer.backends.calling import Backend
 from tracer.effects.torch_state import operations_are_observed, preserve_global_state
 from tracer.guards.base import Guard
 from tracer.metrics import counters
-from tracer.runtime import agreement, events, misses, sharing, stances, stored_entries, twins, upkeep
+from tracer.runtime import agreement, ending_blocks, events, misses, sharing, stances, stored_entries, twins, upkeep
 from tracer.runtime.collector import seldom_collecting
 from tracer.runtime.entries_of_code import entries_of_code
 from tracer.runtime.frame_filter import TRACE, answer_without_tracing
@@ -101,11 +101,15 @@ class RegionState:
         self.shares_code = False  # whether it serves calls of one function, and shares with regions of functions of the same code
         self.structure: int | None = None  # of the module or function at its last miss, see runtime.twins
         self.families: dict[tuple[Any, ...], twins.Family] = {}  # of the twins that it has, by what they have in common
-        self.open_settings = IdentityMap()  # code of resume functions -> how many blocks of settings are open where they begin
         self.left_to_cpython = IdentityMap()  # code of resume functions that CPython runs
         self.stored: dict[tuple[str, int, int], _C.Entry | None] = {}  # made of files of `config.cache_dir`
         self.region = _C.Region(_callback_of(self), decision_among)
         ALL_REGIONS.add(self)
+
+    @property
+    def backend(self) -> Backend:
+        """What traces are compiled by now: `compiler_fn`, or what a stance forces on all regions."""
+        return stances.forced() or self.compiler_fn
 
     def entries(self) -> list[_C.Entry]:
         return self.region.entries()
@@ -381,7 +385,9 @@ class RegionState:
     def dynamic_of(self, declared: Declared | None) -> bool | None:
         """`dynamic` for one trace. Where shapes are declared, what is not declared may be constant (`dynamic=False`); behind a
         graph break, though, there are sizes that vary with those declared."""
-        behind_break = self.shapes is not None and declared is None and not self.compiler_fn.needs_real_inputs
+        if self.backend.needs_real_inputs:
+            return False
+        behind_break = self.shapes is not None and declared is None
         return None if behind_break and self.dynamic is False else self.dynamic
 
     def limit(self) -> int:
@@ -423,12 +429,16 @@ def _callback_of(state: RegionState) -> Callable[..., Any]:
         with agreement.handling_miss():
             if state.miss_handler is not None and function.__code__ not in state.roots:
                 return None  # called by a missed call that runs uncompiled, as hundreds of functions of a model are
+            resumes = function.__code__ in state.resume_codes
+            if resumes and ending_blocks.is_on_the_way(args):
+                return ending_blocks.as_written(function)
             try:
                 return _outside_dynamo(state.on_miss)(function, args)
-            except BaseException:  # no code of the program runs behind the break, where these blocks would end
-                for _ in range(state.open_settings.get(function.__code__, 0)):
-                    config.end_setting()
-                raise
+            except BaseException as error:
+                raises = ending_blocks.raising(function, error) if resumes else None
+                if raises is None:
+                    raise
+                return raises
 
     return on_miss
 

@@ -14,7 +14,7 @@ from torch import fx
 
 from tracer import _C, logs
 from tracer.guards.references import is_class
-from tracer.runtime import log_texts
+from tracer.runtime import log_texts, stances
 from tracer.runtime.guarded_code import GuardedCode, entry_with_guards, passes
 from tracer.runtime.twins import Compile, Family
 
@@ -160,7 +160,7 @@ def _entry_for(
 ) -> _C.Entry | None:
     """The entry of a twin as one of this region: with guards, and watchers of them, of its own. None if those do not hold."""
     known: GuardedCode = entry.guarded_code
-    guarded = dataclasses.replace(known, manager=known.manager.anew(), pinned=False)
+    guarded = dataclasses.replace(known, manager=known.manager.anew(), pinned=False, forced_by=stances.forced())
     if not guarded.manager.valid or not passes(guarded, function, args):
         return None
     cells = entry.extras

@@ -7,8 +7,13 @@ The extension knows three modes (`_C.set_stance_c`); what the other stances do a
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from tracer import _C
+from tracer.runtime.tracing_lock import TRACING
+
+if TYPE_CHECKING:
+    from tracer.backends.calling import Backend
 
 OF_PROCESS, NORMAL, RUN_ONLY, DISABLED = -1, 0, 1, 2  # modes of tracer._C.set_stance_c
 
@@ -30,6 +35,7 @@ class _Taken(threading.local):
 
 _taken = _Taken()
 _of_process = "default"
+_forced: Backend | None = None
 
 
 def current() -> str:
@@ -60,3 +66,23 @@ def restore_all(before: tuple[Before, str]) -> None:
     of_thread, of_process = before
     switch_all(of_process)
     restore(of_thread)
+
+
+# -- the backend -------------------------------------------------------------------------------------------------------
+
+
+def forced() -> Backend | None:
+    """The backend that all regions compile by, whatever they were decorated with; None: each has its own."""
+    return _forced
+
+
+def force(backend: Backend | None) -> Backend | None:
+    """Has all regions of the process use a backend, or each its own again; returns what was forced before. Entries are kept for
+    each forced object apart, and serve only while it is in force."""
+    global _forced
+    if backend is _forced:
+        return backend
+    with TRACING:  # no trace sees two backends
+        before, _forced = _forced, backend
+        _C.force_compiler(backend)
+    return before

@@ -99,14 +99,14 @@ def _shares(state: RegionState) -> bool:
         and config.guard_nn_modules
         and not config.verify_correctness
         and state.shapes is None
-        and not state.compiler_fn.needs_real_inputs
+        and not state.backend.needs_real_inputs
         and all(getattr(state, hook) is None for hook in HOOKS)
     )
 
 
 def _settings_of(state: RegionState) -> tuple[Any, ...]:
     """What traces depend on beside the object and the call."""
-    return *backend_key(state.compiler_fn), state.fullgraph, state.dynamic, *of_process()
+    return *backend_key(state.backend), state.fullgraph, state.dynamic, *of_process()
 
 
 def of_process() -> tuple[Any, ...]:

@@ -68,7 +68,7 @@ def retire_and_evict(
         known = entries_of(region.region, function.__code__, function.__globals__)
         older = [each for each in known if each is not entry]
         for other in older if others is None else others:
-            if other.valid and covers(entry, other, as_written=region.compiler_fn.runs_as_written):
+            if other.valid and covers(entry, other, as_written=region.backend.runs_as_written):
                 _retire(region, other, entry)
         if region.capacity is not None:
             _evict_down_to(region, [other for other in older if other.valid], region.capacity - 1)
@@ -76,7 +76,7 @@ def retire_and_evict(
 
 def is_redundant(region: RegionState, entry: _C.Entry, others: list[_C.Entry]) -> bool:
     """Whether one of the others is proved to cover an entry that is not installed. If so, it takes over the entry's pin."""
-    as_written = region.compiler_fn.runs_as_written
+    as_written = region.backend.runs_as_written
     with solver.budget():
         known = next((other for other in others if other.valid and covers(other, entry, as_written=as_written)), None)
     if known is not None:
@@ -136,20 +136,21 @@ def compact(region: RegionState) -> int:
     with TRACING, solver.budget():
         before = len(region.entries())
         for code in region.region.codes():
-            for same in _group_by_globals(region.region.entries(code)):
+            for same in _group_by_origin(region.region.entries(code)):
                 _compact(region, code, same)
         return before - len(region.entries())
 
 
-def _group_by_globals(entries: list[_C.Entry]) -> Iterable[list[_C.Entry]]:
-    found: dict[int, list[_C.Entry]] = {}
+def _group_by_origin(entries: list[_C.Entry]) -> Iterable[list[_C.Entry]]:
+    """Those that calls look among together: of the same globals and the same forced backend."""
+    found: dict[tuple[int, int], list[_C.Entry]] = {}
     for entry in entries:
-        found.setdefault(id(entry.globals), []).append(entry)
+        found.setdefault((id(entry.globals), id(entry.compiler)), []).append(entry)
     return found.values()
 
 
 def _compact(region: RegionState, code: types.CodeType, entries: list[_C.Entry]) -> None:
-    as_written = region.compiler_fn.runs_as_written
+    as_written = (entries[0].guarded_code.forced_by or region.compiler_fn).runs_as_written
     for alike in _group_by_graph(entries, as_written):
         for one, other in itertools.permutations(alike, 2):
             if one.valid and other.valid and covers(one, other, as_written=as_written):
@@ -256,7 +257,15 @@ def merge_entries(one: _C.Entry, other: _C.Entry, region: RegionState) -> _C.Ent
         [*kept, ShapeGuards(lines)], mine.manager.code, mine.manager.globals, fetched=mine.manager.fetched
     )
     guarded = GuardedCode(
-        mine.code, manager, mine.graph, mine.graph_name, record, mine.broken, direct=mine.direct, outputs=mine.outputs
+        mine.code,
+        manager,
+        mine.graph,
+        mine.graph_name,
+        record,
+        mine.broken,
+        direct=mine.direct,
+        outputs=mine.outputs,
+        forced_by=mine.forced_by,
     )
     return entry_with_guards(one, guarded, region)
 

@@ -76,7 +76,7 @@ def _takes_part(state: RegionState, args: tuple[Any, ...]) -> bool:
     """Whether entries of a region are stored: nobody watches its traces, and it is no call that is only thought of."""
     told_of_breaks = state.shapes is not None  # by the break that a certificate sees in the entry
     watched = any(getattr(state, hook) is not None for hook in twins.HOOKS if hook != "on_break" or not told_of_breaks)
-    return state.compiler_fn.is_built_in and not watched and not config.verify_correctness and id(args) not in state.ahead
+    return state.backend.is_built_in and not watched and not config.verify_correctness and id(args) not in state.ahead
 
 
 def _is_followed(state: RegionState, entry: _C.Entry) -> bool:
@@ -116,7 +116,7 @@ def _folder(target: Target) -> Path:
     """The folder for a function that is compiled in one way. What may differ within it, the heads of its files say."""
     state, function = target.state, target.function
     about = (
-        function.__module__, function.__qualname__, state.compiler_fn.name, state.compiler_fn.described_options(),
+        function.__module__, function.__qualname__, state.backend.name, state.backend.described_options(),
         state.fullgraph, state.dynamic, state.shapes,
     )  # fmt: skip
     return checked_folder(Path(config.cache_dir)) / hashlib.sha256(repr(about).encode()).hexdigest()[:32]

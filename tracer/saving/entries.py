@@ -14,6 +14,7 @@ from tracer.bytecode.slots import argument_slots
 from tracer.graph.same_graph import KINDS, kinds_of_outputs
 from tracer.guards.base import Guard
 from tracer.guards.manager import CheckFunctionManager
+from tracer.runtime import stances
 from tracer.runtime.guarded_code import GuardedCode, make_entry
 from tracer.saving.closures import is_compiled_graph, is_own_closure, writes_itself
 from tracer.saving.fingerprints import Differs, Refused
@@ -49,10 +50,10 @@ class Saved:
 def save_entry(entry: _C.Entry, target: Target) -> bytes:
     """The data of an entry. Raises Refused for an entry that would not work in another process."""
     guarded: GuardedCode = entry.guarded_code
-    in_place_of_graph = not target.state.compiler_fn.is_built_in and writes_itself(compiled_graph(entry))
-    if guarded.graph is not None and not in_place_of_graph and not target.state.compiler_fn.is_built_in:
+    in_place_of_graph = not target.state.backend.is_built_in and writes_itself(compiled_graph(entry))
+    if guarded.graph is not None and not in_place_of_graph and not target.state.backend.is_built_in:
         raise Refused(
-            f"what the backend {target.state.compiler_fn.name!r} makes of a graph is not known, only what the tracer's own make, "
+            f"what the backend {target.state.backend.name!r} makes of a graph is not known, only what the tracer's own make, "
             "and what writes itself (serialize_compile_artifacts)"
         )
     manager, function = guarded.manager, target.function
@@ -139,6 +140,7 @@ def load_entry(data: bytes, target: Target, unpickler: type[Unpickler] = Unpickl
         reason=found.reason,
         pinned=found.pinned,
         outputs=found.outputs,
+        forced_by=stances.forced(),
     )
     for index in found.originals:
         _C.never_trace(found.code.co_consts[index])  # type: ignore[union-attr]  # an entry with originals has code

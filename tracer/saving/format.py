@@ -125,7 +125,7 @@ def _wrong_signature(header: Mapping[str, Any], signature: Any, key: Key) -> str
 
 
 def header_for(target: Target) -> dict[str, Any]:
-    backend = target.state.compiler_fn
+    backend = target.state.backend
     return {
         "format": FORMAT,
         "versions": _versions() | ({} if backend.runs_as_written else {"the processor": _processor()}),

@@ -172,8 +172,8 @@ class Follower:
         described = each.entry.guarded_code.described
         if not isinstance(described, Break):
             raise NotFollowed("no shapes were declared when the entry was made: what it passes on is not known")
-        if not self.state.compiler_fn.runs_as_written:
-            raise NotFollowed(f"the strides of results of the backend {self.state.compiler_fn.name!r} are not known")
+        if not self.state.backend.runs_as_written:
+            raise NotFollowed(f"the strides of results of the backend {self.state.backend.name!r} are not known")
         origin, shapes = _origin(each, calls, shapes, described.ranges, described.state[1])
         if described.changed:
             raise NotFollowed(
