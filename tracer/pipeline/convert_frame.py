@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapes import emission
-from tracer import _C, config, errors, graph_breaks, logs, monitoring
+from tracer import _C, config, errors, graph_breaks, logs, monitoring, profile_labels
 from tracer.bytecode import is_resume_code, loop_resumed_in, resumes_at
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects import fake_modes
@@ -62,7 +62,8 @@ def convert_frame(
     region: RegionState, function: types.FunctionType, args: tuple[Any, ...], snapshot: _C.GlobalState, limit: TimeLimit
 ) -> Any:
     """The entry for one call of a function; SKIP where CPython runs it. Raises `errors.LeftToCPython` if it cannot be traced."""
-    return FrameConversion(region, function, args, snapshot, limit).entry()
+    with profile_labels.of_trace():
+        return FrameConversion(region, function, args, snapshot, limit).entry()
 
 
 class FrameConversion:
@@ -380,13 +381,15 @@ class FrameConversion:
         if self.region.on_graph is not None:
             self.region.on_graph(gm, self.region.compiler_fn.examples(inputs))
         started = time.perf_counter()
-        if fake:
-            compiled = self.limit.run(lambda: self.region.compiler_fn.compile_for_fakes(gm, inputs))
-        elif self.region.compiler_fn.runs_as_written:
-            compiled = self.region.compiler_fn.compile_graph(gm, inputs)
-        else:
-            with collecting_as_before():
-                compiled = self.limit.run(lambda: self.region.compiler_fn.compile_graph(gm, inputs))
+        backend = self.region.compiler_fn
+        with profile_labels.of_compile():
+            if fake:
+                compiled = self.limit.run(lambda: backend.compile_for_fakes(gm, inputs))
+            elif backend.runs_as_written:
+                compiled = backend.compile_graph(gm, inputs)
+            else:
+                with collecting_as_before():
+                    compiled = self.limit.run(lambda: backend.compile_graph(gm, inputs))
         gm.meta["backend_seconds"] = time.perf_counter() - started
         return compiled
 
