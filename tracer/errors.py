@@ -147,7 +147,7 @@ class TraceAnew(Exception):
     strides of results; with `holds_leaves`, it makes leaves that require gradients outside of the graph; with `takes_cache`, the
     id of a function, it takes what the cache of that function has; with `calls_whole`, likewise, a call of it is one node;
     without `replays`, it traces each module, also one like another; with `refuses_wrappers`, the reason, operations on wrappers
-    break it."""
+    break it; without `reads_indices`, so do indices that are tensors of no dims."""
 
     def __init__(
         self,
@@ -158,7 +158,9 @@ class TraceAnew(Exception):
         calls_whole: int | None = None,
         replays: bool = True,
         refuses_wrappers: str = "",
+        reads_indices: bool = True,
     ) -> None:
+        self.reads_indices = reads_indices
         self.refuses_wrappers = refuses_wrappers
         self.asks_layout = asks_layout
         self.holds_leaves = holds_leaves

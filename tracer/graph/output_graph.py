@@ -95,6 +95,7 @@ class OutputGraph:
         self.operations = 0  # how many nodes so far do more than compute with sizes or take a result apart
         self._draws = 0  # how many operators so far have drawn random numbers
         self.seeded_at: int | None = None  # the step that sets torch's random state after the graph: no draw may follow
+        self.reads_indices = False  # whether an index was read off a tensor of no dims
         self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
         self.modules_of_wrappers: set[str] = set()  # modules of classes whose `__torch_dispatch__` was traced
         self.traces_wrapper = False  # while a `__torch_dispatch__` is traced

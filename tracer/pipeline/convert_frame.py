@@ -363,10 +363,9 @@ class FrameConversion:
             try:
                 compiled = self._call_backend(gm, name, inputs, fake)
             except errors.BackendCompilerFailed as failure:
-                if not trace.output.world.fake_mode.met_wrapper or trace.options.refuses_wrappers:
+                if (anew := _without_what_fails(trace, failure)) is None:
                     raise
-                why = str(failure.inner_exception or failure).strip().partition("\n")[0]
-                raise errors.TraceAnew(refuses_wrappers=f"the backend fails ({why})") from None
+                raise anew from None
         may_come_again = not fake and not self.region.compiler_fn.needs_real_inputs and known_graphs.outdates_itself(trace)
         self.backends_callable = compiled if may_come_again else None
         return without_hook(compiled) if trace.break_at is not None else compiled
@@ -425,6 +424,17 @@ class FrameConversion:
         if self.region.guard_export_fn is not None:
             self.region.guard_export_fn(manager.guards)
         return entry
+
+
+def _without_what_fails(trace: Trace, failure: errors.BackendCompilerFailed) -> errors.TraceAnew | None:
+    """The next trace, without the operations that the backend may have failed at; None where there are none that could break."""
+    output, options = trace.output, trace.options
+    if output.reads_indices and options.reads_indices and not (options.runs_as_written or config.capture_scalar_outputs):
+        return errors.TraceAnew(reads_indices=False)
+    if output.world.fake_mode.met_wrapper and not options.refuses_wrappers:
+        why = str(failure.inner_exception or failure).strip().partition("\n")[0]
+        return errors.TraceAnew(refuses_wrappers=f"the backend fails ({why})")
+    return None
 
 
 def _treat_loop_generators_as_abandoned(trace: Trace) -> None:
