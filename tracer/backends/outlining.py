@@ -18,6 +18,7 @@ from tracer import logs
 from tracer.backends.repeated_blocks import Division, NotInPieces, Piece, divide, divide_at_written
 from tracer.graph.graph_module import with_graph
 from tracer.graph.output_graph import EXAMPLE
+from tracer.operators.kept_from_compilers import sets_what_compilers_read
 
 Compiled = Callable[..., Any]
 Compiler = Callable[[fx.GraphModule, list[Any]], Compiled]
@@ -35,7 +36,7 @@ def outlined(compiler: Compiler, graph: fx.Graph, mode: str, unrolls: bool) -> C
     the graph cannot be cut there."""
     division = divide_at_written(graph, unrolls)
     if isinstance(division, str):
-        raise Unrolls(f"a recurrent layer would be unrolled, and the graph cannot be cut around it: {division}")
+        raise Unrolls(f"an operation is not to be compiled, and the graph cannot be cut around it: {division}")
     pieces = division or _into_blocks(graph, mode)
     if pieces is None:
         return compiler
@@ -90,6 +91,9 @@ class _Pieces:
             inputs, results = self._inputs(piece), [piece.nodes[i] for i in self._outputs[piece.kind]]
             if piece.kind not in compiled:
                 compiled[piece.kind] = self._compile(piece, inputs, results)
+            for node in piece.nodes if piece.as_written else ():
+                if sets_what_compilers_read(node.target):  # the graph ends in the state in which it began
+                    node.target(*node.args)
             for node in results:
                 slots.setdefault(node, len(slots))
             steps.append((piece.kind, [slots[node] for node in inputs], [slots[node] for node in results]))

@@ -18,7 +18,9 @@ from torch.fx.node import map_arg
 
 from tracer import config
 from tracer.compat_torch.fx_nodes import another_node
+from tracer.errors import TraceAnew
 from tracer.graph.attempt import AttemptOptions
+from tracer.graph.chances import Chances
 from tracer.graph.compiled_wrappers import CompiledWrappers
 from tracer.graph.fakes.exchanged_data import ResizedLeaves
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, symbols_in
@@ -95,7 +97,7 @@ class OutputGraph:
         self.operations = 0  # how many nodes so far do more than compute with sizes or take a result apart
         self._draws = 0  # how many operators so far have drawn random numbers
         self.seeded_at: int | None = None  # the step that sets torch's random state after the graph: no draw may follow
-        self.reads_indices = False  # whether an index was read off a tensor of no dims
+        self.chances = Chances(options)
         self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
         self.modules_of_wrappers: set[str] = set()  # modules of classes whose `__torch_dispatch__` was traced
         self.traces_wrapper = False  # while a `__torch_dispatch__` is traced
@@ -349,6 +351,8 @@ class OutputGraph:
         mode = self.world.fake_mode
         drew, self._draws = mode.draws > self._draws, mode.draws
         if self.seeded_at is not None and (drew or runs_other_code(target)):
+            if self.chances.take():
+                raise TraceAnew(seeds_inside=True)
             unsupported("random-state", name=f"What comes before {_target_name(target)}", break_step=self.seeded_at)
         return drew or mode.failing > self._failing
 

@@ -428,10 +428,9 @@ class FrameConversion:
 
 def _without_what_fails(trace: Trace, failure: errors.BackendCompilerFailed) -> errors.TraceAnew | None:
     """The next trace, without the operations that the backend may have failed at; None where there are none that could break."""
-    output, options = trace.output, trace.options
-    if output.reads_indices and options.reads_indices and not (options.runs_as_written or config.capture_scalar_outputs):
-        return errors.TraceAnew(reads_indices=False)
-    if output.world.fake_mode.met_wrapper and not options.refuses_wrappers:
+    if trace.output.chances.taken:
+        return errors.TraceAnew(careful=True)
+    if trace.output.world.fake_mode.met_wrapper and not trace.options.refuses_wrappers:
         why = str(failure.inner_exception or failure).strip().partition("\n")[0]
         return errors.TraceAnew(refuses_wrappers=f"the backend fails ({why})")
     return None

@@ -104,8 +104,7 @@ for _function in _SETTERS:
 @models.of_plain_tensors(torch.use_deterministic_algorithms)
 def _use_deterministic_algorithms(tx: Tracer, mode: Value, *, warn_only: Value = FALSE) -> Value:
     values = mode.constant(), warn_only.constant()
-    compiled = tx.output.memory is not None  # compilers drop such a node, though kernels read the setting when they run
-    if compiled or any(type(value) is not bool for value in values):
+    if any(type(value) is not bool for value in values) or not tx.output.chances.take():
         unsupported("side-effect-call", name="torch.use_deterministic_algorithms", value=mode.describe())
     tx.trace.torch_state.change(set_deterministic, *values)
     return NONE
