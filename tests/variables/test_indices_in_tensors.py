@@ -73,7 +73,7 @@ def attend(cache, keys, at, x):
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
 def test_compilers_have_one_graph_for_all_indices(backend):
-    stepped_by, attended = tracer.compile(step, backend=backend, dynamic=True), tracer.compile(attend, backend=backend, dynamic=True)
+    stepped_by, attended = (tracer.compile(fn, backend=backend, dynamic=True) for fn in (step, attend))
     seen = tracer.counters["graph_break"].total()
     for size in (5, 7):
         for at in (2, 0, 1):

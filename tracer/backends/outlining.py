@@ -19,6 +19,7 @@ from tracer.backends.repeated_blocks import Division, NotInPieces, Piece, divide
 from tracer.graph.graph_module import with_graph
 from tracer.graph.output_graph import EXAMPLE
 from tracer.operators.kept_from_compilers import sets_what_compilers_read
+from tracer.operators.sparse_rules import is_sparse
 
 Compiled = Callable[..., Any]
 Compiler = Callable[[fx.GraphModule, list[Any]], Compiled]
@@ -134,7 +135,7 @@ class _Pieces:
 
     def _example(self, node: fx.Node) -> Any:
         example = self._examples.get(node, node.meta[EXAMPLE])
-        if node in self._examples or not isinstance(example, torch.Tensor):
+        if node in self._examples or not isinstance(example, torch.Tensor) or is_sparse(example):
             return example
         mode: Any = example.fake_mode  # all tensors of a converted graph are fakes
         with mode, torch.enable_grad():
@@ -202,7 +203,7 @@ def _symbols_of(example: Any) -> Iterable[Any]:
     if isinstance(example, torch.SymInt):
         symbols: set[Any] = example.node.expr.free_symbols
         return symbols
-    if not isinstance(example, torch.Tensor):
+    if not isinstance(example, torch.Tensor) or example.layout is not torch.strided:
         return ()
     numbers = (*example.shape, *example.stride())
     return [symbol for number in numbers if isinstance(number, torch.SymInt) for symbol in number.node.expr.free_symbols]

@@ -24,6 +24,7 @@ from tracer.graph.repeats import NEVER, Repeat, find_repeats
 from tracer.operators.facts import is_unrolled, runs_other_code
 from tracer.operators.kept_from_compilers import is_kept_from_compilers
 from tracer.operators.proxies import SYM_TYPES
+from tracer.operators.sparse_rules import is_sparse
 
 _PRICE_OF_VALUE = 1.0  # of a tensor that is handed from one piece to another, in operations
 _MOST_MORE = 8  # operations that run as written at either side of one that has to
@@ -72,7 +73,13 @@ class Division:
 
 def keeps_from_compilers(graph: fx.Graph) -> bool:
     """Whether a graph has operations that compilers are not given, of whatever use that is to them."""
-    return any(is_kept_from_compilers(node.target) for node in graph.nodes)
+    return any(_is_kept(node) for node in graph.nodes if node.op != "placeholder")
+
+
+def _is_kept(node: fx.Node) -> bool:
+    return is_kept_from_compilers(node.target) or any(
+        is_sparse(each.meta.get(EXAMPLE)) for each in (node, *node.all_input_nodes) if node.op.startswith("call")
+    )
 
 
 def divide(graph: fx.Graph) -> Division | str:
@@ -114,7 +121,7 @@ def _as_written(nodes: list[fx.Node], unrolls: bool) -> Iterator[tuple[int, int]
     results apart."""
     at = 0
     for i, node in enumerate(nodes):
-        if at <= i and (AS_WRITTEN in node.meta or is_kept_from_compilers(node.target) or unrolls and is_unrolled(node.target)):
+        if at <= i and (AS_WRITTEN in node.meta or _is_kept(node) or unrolls and is_unrolled(node.target)):
             first = i
             while first > at and nodes[first - 1].target == "item" and list(nodes[first - 1].users) == [node]:
                 first -= 1
@@ -340,7 +347,7 @@ def _may_write(node: fx.Node) -> bool:
 def _concerns_the_whole_graph(node: fx.Node) -> bool:
     """Whether an operation needs the history of gradients, or changes state of torch for those that follow, or a kind of value is
     computed that no piece can be given."""
-    if is_kept_from_compilers(node.target):
+    if _is_kept(node):
         return False
     example = node.meta.get(EXAMPLE)
     if node.op == "call_method" and node.target in _ABOUT_AUTOGRAD or changes_metadata(node):

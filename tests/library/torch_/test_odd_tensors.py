@@ -19,11 +19,12 @@ NESTED = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
 @pytest.mark.parametrize(
     "fn",
     [
-        lambda x: torch.mm(SPARSE, x),
-        lambda x: torch.sparse.mm(SPARSE, x),
-        lambda x: SPARSE.to_dense() + x,
+        lambda x: (SPARSE * 2) @ x,
+        lambda x: x @ SPARSE,
+        lambda x: SPARSE.coalesce().values().sum() + x,
+        lambda x: torch.sparse.sum(SPARSE, 1).to_dense() + x,
+        lambda x: ROWS.values().sum() + x,
         lambda x: (x + 1).to_sparse().to_dense(),
-        lambda x: ROWS @ x,
         lambda x: x.to_sparse_csr().to_dense() + 1,
         lambda x: QUANTISED.dequantize() + x,
         lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).dequantize(),

@@ -8,7 +8,6 @@ from torch.nn.functional import dropout
 
 import tracer
 from tests.support.comparing import Comparison
-from tracer.exc import Unsupported
 
 X = torch.arange(6.0).reshape(2, 3)
 
