@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 class Chances:
     """Indices that are read off tensors, and operations that compilers are not given: the functions in
-    `operators.kept_from_compilers`, and what works on sparse tensors. The graph is cut around these. If the backend then fails there
-    is a second, careful trace, in which they break the graph."""
+    `operators.kept_from_compilers`, and what works on sparse tensors. The graph is cut around these. If the backend then fails
+    there is a second, careful trace, in which they break the graph."""
 
     def __init__(self, options: AttemptOptions) -> None:
         self._options = options

@@ -147,8 +147,8 @@ class DynamismPolicy:
         return [DimPolicy.DUCK if sizes_by_name.has_value(size) else policy for size, policy in zip(sizes, found)]
 
     def has_varied(self, source: Source, tensor: torch.Tensor) -> bool:
-        """Whether the sizes of a tensor, which no trace would make symbols, have changed between calls: a trace would be of use for
-        a few calls only."""
+        """Whether the sizes of a tensor have changed between calls. Of one whose sizes cannot be symbols, a trace would serve few
+        calls."""
         varied = self.history.observe(source.name, tuple(tensor.shape))
         return bool(varied) and self.dynamic is not False and config.automatic_dynamic_shapes
 
