@@ -115,6 +115,32 @@ def test_the_setting_holds_while_the_part_behind_it_is_compiled_and_runs():
     assert len(tracer.region_of(compiled).entries()) == 2
 
 
+def test_in_a_graph_within_the_graph_they_break_it():
+    seen = []
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            torch.use_deterministic_algorithms(True)
+            y = x * 2
+            torch.use_deterministic_algorithms(False)
+            return y
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    def backend(gm, example_inputs):
+        seen.extend(str(node.target) for module in gm.modules() for node in module.graph.nodes)
+        return gm.forward
+
+    compiled = tracer.compile(lambda x: Doubled.apply(x.sin()).cos(), backend=backend)
+    x = torch.ones(2, requires_grad=True)
+    assert torch.equal(compiled(x), (x.sin() * 2).cos())
+    assert seen and not any("deterministic" in name for name in seen)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
 def test_where_the_graph_cannot_be_cut_it_breaks():
     def fn(x):
         y = x.clone()
