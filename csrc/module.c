@@ -1,5 +1,5 @@
 /* tracer._C: puts the parts together. Each type or concern is one file with its header. Folders include in one direction: hook and
- * tensors stand on nothing but compat.h and word.h, guards on tensors, dispatch on hook and guards. So the hook is told here who
+ * tensors stand on nothing but compat.h and word.h, guards on tensors, dispatch on all three. So the hook is told here who
  * serves its frames. */
 #include "compat.h"
 
@@ -24,6 +24,7 @@
 #include "hook/eval_chain.h"
 #include "hook/frame_eval.h"
 #include "hook/thread_context.h"
+#include "tensors/profiled.h"
 #include "tensors/tensor_checks.h"
 #include "value.h"
 
@@ -81,7 +82,7 @@ fill_module(PyObject *module)
     if (thread_context_init() < 0 || code_marks_init() < 0 || dict_words_init() < 0 || region_init(module) < 0) {
         return -1;
     }
-    if (tensor_checks_init(module) < 0 || tensor_words_init(module) < 0) {
+    if (tensor_checks_init(module) < 0 || tensor_words_init(module) < 0 || profiled_init(module) < 0) {
         return -1;
     }
     return memory_checks_init(module) < 0 || global_state_init(module) < 0 ? -1 : 0;

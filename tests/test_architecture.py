@@ -21,7 +21,7 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("
 # of `tracer`, or a module at its top.
 GROUND = (
     "compat_torch config discovery errors exc forwarding graph_breaks inside locations logs metrics monitoring platform_check "
-    "user_marks whole_files"
+    "profile_labels user_marks whole_files"
 )
 FLOORS = (
     GROUND,

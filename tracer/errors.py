@@ -147,7 +147,8 @@ class TraceAnew(Exception):
     strides of results; with `holds_leaves`, it makes leaves that require gradients outside of the graph; with `takes_cache`, the
     id of a function, it takes what the cache of that function has; with `calls_whole`, likewise, a call of it is one node;
     without `replays`, it traces each module, also one like another; with `refuses_wrappers`, the reason, operations on wrappers
-    break it."""
+    break it; `careful`, so does what the backend may refuse; with `seeds_inside`, states of torch's generator are set and read by
+    operations of the graph."""
 
     def __init__(
         self,
@@ -158,7 +159,11 @@ class TraceAnew(Exception):
         calls_whole: int | None = None,
         replays: bool = True,
         refuses_wrappers: str = "",
+        careful: bool = False,
+        seeds_inside: bool = False,
     ) -> None:
+        self.careful = careful
+        self.seeds_inside = seeds_inside
         self.refuses_wrappers = refuses_wrappers
         self.asks_layout = asks_layout
         self.holds_leaves = holds_leaves

@@ -9,6 +9,7 @@
 #include "dispatch/cache_lookup.h"
 
 #include "dispatch/decision.h"
+#include "tensors/profiled.h"
 
 /* A trace takes about this many frames. Closer to the recursion limit, tracing would meet it before the program does. */
 #define FRAMES_OF_A_TRACE 300
@@ -242,7 +243,14 @@ cache_find(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry
     }
     Region *muted = thread_context_mute(context);
     Py_XSETREF(site->searched[0], Py_NewRef(bucket));
+    ProfiledRange *range = profiled_begin(PROFILED_LOOKUP, NULL);
     CheckResult found = search(bucket, site, entry);
+    if (range != NULL) {
+        profiled_end(range);
+    }
+    else {
+        site->unprofiled = 1;
+    }
     thread_context_unmute(context, muted);
     return found;
 }
@@ -289,7 +297,7 @@ cache_lookup(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **ent
 }
 
 static PyObject *
-run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
+run_under_hook(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 {
     Region *active = entry->needs_hook ? site->region : NULL;
     if (context->active == active) {
@@ -298,6 +306,17 @@ run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
     Region *outer = thread_context_exchange(context, (Region *)Py_XNewRef(active));
     PyObject *result = entry_run(context, entry, site, keep);
     Py_XDECREF(thread_context_exchange(context, outer));
+    return result;
+}
+
+static PyObject *
+run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
+{
+    ProfiledRange *range = site->unprofiled ? NULL : profiled_begin(PROFILED_RUN, site->code->co_qualname);
+    PyObject *result = run_under_hook(context, site, entry, keep);
+    if (range != NULL) {
+        profiled_end(range);
+    }
     return result;
 }
 

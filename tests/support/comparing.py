@@ -193,6 +193,9 @@ class Comparison:
         if expected.layout is not torch.strided:
             self._sparse(expected, seen, path)
             return
+        if expected.is_quantized or seen.is_quantized:
+            self._quantised(expected, seen, path)
+            return
         assert expected.stride() == seen.stride(), f"{path}: strides {expected.stride()}, {seen.stride()}"
         same = torch.equal(_bits(expected), _bits(seen)) or torch.equal(expected, seen)
         assert same, f"{path}: expected {expected}, saw {seen}"
@@ -204,6 +207,16 @@ class Comparison:
             raise AssertionError(f"{path}.grad: expected {expected.grad}, saw {seen.grad}")
         if expected.grad is not None:
             self.same(expected.grad, seen.grad, f"{path}.grad")
+
+    def _quantised(self, expected: torch.Tensor, seen: torch.Tensor, path: str) -> None:
+        """torch crashes where the bytes of such a tensor are viewed."""
+        assert (expected.is_quantized, expected.qscheme()) == (seen.is_quantized, seen.qscheme()), path
+        axis = expected.qscheme() in (torch.per_channel_affine, torch.per_channel_affine_float_qparams)
+        for name in (
+            ("q_per_channel_scales", "q_per_channel_zero_points", "q_per_channel_axis") if axis else ("q_scale", "q_zero_point")
+        ):
+            self.same(getattr(expected, name)(), getattr(seen, name)(), f"{path}.{name}()")
+        self.same(expected.int_repr(), seen.int_repr(), f"{path}.int_repr()")
 
     def _sparse(self, expected: torch.Tensor, seen: torch.Tensor, path: str) -> None:
         assert torch.equal(_bits(expected.to_dense()), _bits(seen.to_dense())), f"{path}: expected {expected}, saw {seen}"

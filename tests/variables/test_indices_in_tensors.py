@@ -1,5 +1,5 @@
-"""Subscripts by integers that lie in tensors of no dims, which torch reads off: views, without a graph break where the graph
-runs as written."""
+"""Subscripts by integers that lie in tensors of no dims, which torch reads off: views, without a graph break. Of a graph that a
+compiler does not take, there is a second trace, with breaks."""
 
 from __future__ import annotations
 
@@ -57,6 +57,59 @@ def test_the_result_is_that_of_the_number(name, backend):
 @pytest.mark.parametrize("name", [name for name in READ if name not in ("beside an index that is a tensor", "a mask")])
 def test_no_graph_breaks(name):
     captured_made(READ[name], lambda: ((TABLE.clone(), torch.tensor(2)), {}), as_written=True)
+
+
+def step(alphas, at, x, noise):
+    """A step of a scheduler of diffusers."""
+    now, before = alphas[at], torch.where(at > 0, alphas[at - 1], torch.ones(()))
+    return (x - (1 - now).sqrt() * noise) / now.sqrt() * before
+
+
+def attend(cache, keys, at, x):
+    """Attention that writes the keys of one place into a cache."""
+    cache[:, at] = keys
+    return (x @ cache.mT).softmax(-1) @ cache
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+def test_compilers_have_one_graph_for_all_indices(backend):
+    stepped_by, attended = (tracer.compile(fn, backend=backend, dynamic=True) for fn in (step, attend))
+    seen = tracer.counters["graph_break"].total()
+    for size in (5, 7):
+        for at in (2, 0, 1):
+            args = torch.rand(size).clamp(0.1), torch.tensor(at), torch.rand(size), torch.rand(size)
+            Comparison().same(step(*args), stepped_by(*args), "step")
+            cache, keys, x = torch.rand(2, size, 4), torch.rand(2, 4), torch.rand(2, 3, 4)
+            ours = cache.clone()
+            Comparison().same(attend(cache, keys, torch.tensor(at), x), attended(ours, keys, torch.tensor(at), x), "attended")
+            assert torch.equal(cache, ours)
+    assert tracer.counters["graph_break"].total() == seen
+    assert len(tracer.region_of(stepped_by).entries()) == len(tracer.region_of(attended).entries()) == 1
+
+
+def test_a_row_of_a_graph_for_a_compiler_is_a_view_with_a_gradient():
+    row_of = tracer.compile(lambda table, at: table[at], backend="aot_eager")
+    table = TABLE.clone()
+    row_of(table, torch.tensor(2)).zero_()
+    assert not table[2].any() and table[1].any()
+    table.requires_grad_()
+    row_of(table, torch.tensor(3)).sum().backward()
+    assert table.grad[3].eq(1).all() and table.grad.sum() == 4
+
+
+def test_what_a_compiler_does_not_take_breaks_at_the_index():
+    refused = []
+
+    def refuses(gm, example_inputs):
+        if any(node.target == "item" or "item" in str(node.target) for node in gm.graph.nodes):
+            refused.append(gm)
+            raise NotImplementedError("no numbers out of tensors")
+        return gm.forward
+
+    traced = tracer.compile(lambda table, at: table.sin()[at] * 2, backend=refuses)
+    for at in (1, 2):
+        assert torch.equal(traced(TABLE, torch.tensor(at)), TABLE.sin()[at] * 2)
+    assert len(refused) == 1
 
 
 def test_a_row_is_a_view_with_a_gradient():

@@ -18,6 +18,8 @@ from tracer import logs
 from tracer.backends.repeated_blocks import Division, NotInPieces, Piece, divide, divide_at_written
 from tracer.graph.graph_module import with_graph
 from tracer.graph.output_graph import EXAMPLE
+from tracer.operators.kept_from_compilers import sets_what_compilers_read
+from tracer.operators.sparse_rules import is_sparse
 
 Compiled = Callable[..., Any]
 Compiler = Callable[[fx.GraphModule, list[Any]], Compiled]
@@ -35,7 +37,7 @@ def outlined(compiler: Compiler, graph: fx.Graph, mode: str, unrolls: bool) -> C
     the graph cannot be cut there."""
     division = divide_at_written(graph, unrolls)
     if isinstance(division, str):
-        raise Unrolls(f"a recurrent layer would be unrolled, and the graph cannot be cut around it: {division}")
+        raise Unrolls(f"an operation is not to be compiled, and the graph cannot be cut around it: {division}")
     pieces = division or _into_blocks(graph, mode)
     if pieces is None:
         return compiler
@@ -90,6 +92,9 @@ class _Pieces:
             inputs, results = self._inputs(piece), [piece.nodes[i] for i in self._outputs[piece.kind]]
             if piece.kind not in compiled:
                 compiled[piece.kind] = self._compile(piece, inputs, results)
+            for node in piece.nodes if piece.as_written else ():
+                if sets_what_compilers_read(node.target):  # the graph ends in the state in which it began
+                    node.target(*node.args)
             for node in results:
                 slots.setdefault(node, len(slots))
             steps.append((piece.kind, [slots[node] for node in inputs], [slots[node] for node in results]))
@@ -130,7 +135,7 @@ class _Pieces:
 
     def _example(self, node: fx.Node) -> Any:
         example = self._examples.get(node, node.meta[EXAMPLE])
-        if node in self._examples or not isinstance(example, torch.Tensor):
+        if node in self._examples or not isinstance(example, torch.Tensor) or is_sparse(example):
             return example
         mode: Any = example.fake_mode  # all tensors of a converted graph are fakes
         with mode, torch.enable_grad():
@@ -198,7 +203,7 @@ def _symbols_of(example: Any) -> Iterable[Any]:
     if isinstance(example, torch.SymInt):
         symbols: set[Any] = example.node.expr.free_symbols
         return symbols
-    if not isinstance(example, torch.Tensor):
+    if not isinstance(example, torch.Tensor) or example.layout is not torch.strided:
         return ()
     numbers = (*example.shape, *example.stride())
     return [symbol for number in numbers if isinstance(number, torch.SymInt) for symbol in number.node.expr.free_symbols]

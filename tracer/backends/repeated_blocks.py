@@ -21,8 +21,10 @@ from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.repeats import NEVER, Repeat, find_repeats
-from tracer.operators.facts import is_unrolled, written_lists
+from tracer.operators.facts import is_unrolled, runs_other_code, written_lists
+from tracer.operators.kept_from_compilers import is_kept_from_compilers
 from tracer.operators.proxies import SYM_TYPES
+from tracer.operators.sparse_rules import is_sparse
 
 _PRICE_OF_VALUE = 1.0  # of a tensor that is handed from one piece to another, in operations
 _MOST_MORE = 8  # operations that run as written at either side of one that has to
@@ -69,6 +71,17 @@ class Division:
         return f"{self.operations} operations: {blocks}; {distinct} graphs are compiled, {len(self.pieces)} called"
 
 
+def keeps_from_compilers(graph: fx.Graph) -> bool:
+    """Whether a graph has operations that compilers are not given, of whatever use that is to them."""
+    return any(_is_kept(node) for node in graph.nodes if node.op != "placeholder")
+
+
+def _is_kept(node: fx.Node) -> bool:
+    return is_kept_from_compilers(node.target) or any(
+        is_sparse(each.meta.get(EXAMPLE)) for each in (node, *node.all_input_nodes) if node.op.startswith("call")
+    )
+
+
 def divide(graph: fx.Graph) -> Division | str:
     """The pieces of a graph, or why it is left whole. Called while the graph has the fakes of its trace."""
     nodes = _operations(graph)
@@ -85,7 +98,8 @@ def divide(graph: fx.Graph) -> Division | str:
 
 
 def divide_at_written(graph: fx.Graph, unrolls: bool) -> Division | str | None:
-    """The pieces of a graph, those as written that are marked, or that compilers would unroll (recurrent layers), if `unrolls`;
+    """The pieces of a graph, those as written that are marked, or kept from
+    compilers, or that these would unroll (recurrent layers), if `unrolls`;
     None if there are none of these; a reason if there are, and the graph cannot be cut there."""
     nodes = _operations(graph)
     stretches = list(_as_written(nodes, unrolls))
@@ -107,7 +121,7 @@ def _as_written(nodes: list[fx.Node], unrolls: bool) -> Iterator[tuple[int, int]
     results apart."""
     at = 0
     for i, node in enumerate(nodes):
-        if at <= i and (AS_WRITTEN in node.meta or unrolls and is_unrolled(node.target)):
+        if at <= i and (AS_WRITTEN in node.meta or _is_kept(node) or unrolls and is_unrolled(node.target)):
             first = i
             while first > at and nodes[first - 1].target == "item" and list(nodes[first - 1].users) == [node]:
                 first -= 1
@@ -333,6 +347,8 @@ def _may_write(node: fx.Node) -> bool:
 def _concerns_the_whole_graph(node: fx.Node) -> bool:
     """Whether an operation needs the history of gradients, or changes state of torch for those that follow, or a kind of value is
     computed that no piece can be given."""
+    if _is_kept(node):
+        return False
     example = node.meta.get(EXAMPLE)
     if node.op == "call_method" and node.target in _ABOUT_AUTOGRAD or changes_metadata(node):
         return True
@@ -341,7 +357,7 @@ def _concerns_the_whole_graph(node: fx.Node) -> bool:
     if any(_is_not_plain(each) for each in _tensors(node)):
         return True
     has_result = example is not None or node.op == "call_method" or node.target is operator.setitem
-    if has_result or written_lists(node.target):
+    if has_result or written_lists(node.target) or runs_other_code(node.target):
         return False
     return node.target not in (torch._C._set_grad_enabled, torch.ops.aten._assert_scalar.default)
 

@@ -32,16 +32,16 @@ from shapes.symbols import Kind, Symbol
 from tracer import config, logs
 from tracer.backends.float_decisions import FloatDecisions
 from tracer.backends.float_inputs import WAYS, FixedFloat, FloatInTensor, floats_fixed, refuse_fixed
-from tracer.backends.kept_operations import DropsOperations, keep_operations, refuse_to_drop
-from tracer.backends.nested_inputs import NestedInputs, has_nested
-from tracer.backends.outlining import Unrolls, outlined
+from tracer.backends.kept_operations import keep_operations, refuse_to_drop
+from tracer.backends.nested_inputs import NestedInputs
+from tracer.backends.outlining import outlined
 from tracer.backends.rebuilt_tensors import allocate, with_autograd_state, with_conj_and_neg_bits
+from tracer.backends.refusals import is_refusal
 from tracer.backends.repeated_blocks import AS_WRITTEN, NotInPieces
-from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
-from tracer.backends.result_memory import is_about_shared_memory, take_out_views
+from tracer.backends.result_gradients import is_about_inplace_changes, restore_autograd_state
+from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.view_strides import (
-    WrongStrides,
     is_about_views,
     prepare_written_views,
     reshape_for_view,
@@ -60,12 +60,10 @@ from tracer.graph.symbols.torch_sympy import clauses, to_torch_sympy
 from tracer.locations import levels_to_the_user
 from tracer.operators.compiler_layouts import with_layouts
 from tracer.operators.proxies import SYM_TYPES
+from tracer.operators.sparse_rules import is_sparse, sparse_fake
 from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
-_REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
-_ABOUT = (is_about_views, is_about_shared_memory, is_about_inplace_changes, is_error_of_program)
-
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
 
@@ -106,7 +104,7 @@ def compile_with(
                 checks_each_result = True
             elif is_about_views(error) and not views_are_copies and views_may_be_copies(gm.graph):
                 views_are_copies = True
-            elif isinstance(error, _REFUSALS) or any(is_known(error) for is_known in _ABOUT) or has_nested(gm.graph):
+            elif is_refusal(error, gm.graph):
                 return _run_as_written(gm, error)
             elif floats is WAYS[0] and any(isinstance(example, torch.SymFloat) for example in example_inputs):
                 floats = ways.pop(0)  # the compiler needs the value of one that is known, or has no code for it
@@ -392,7 +390,7 @@ class Bridge:
         if is_nested(tensor):
             return with_autograd_state(self.nested.rebuilt(tensor, self._torch_tensor), tensor)
         if tensor.layout != torch.strided or tensor.is_nested or is_traceable_wrapper_subclass(tensor):
-            return self.mode.from_tensor(tensor, static_shapes=True)
+            return sparse_fake(self.mode, tensor) if is_sparse(tensor) else self.mode.from_tensor(tensor, static_shapes=True)
         storages, key = self._storages, tensor.untyped_storage()._cdata
         geometry = (
             list(map(self.torch_number, tensor.size())),
@@ -441,7 +439,7 @@ class Bridge:
         if is_nested(value):
             return self.nested.rebuilt(value, self._describing_value)
         if value.layout != torch.strided or value.is_nested or is_traceable_wrapper_subclass(value):
-            return self.mode.from_tensor(value, static_shapes=True)
+            return sparse_fake(self.mode, value) if is_sparse(value) else self.mode.from_tensor(value, static_shapes=True)
         sizes, strides = ([self._describing_value(number) for number in numbers] for numbers in (value.size(), value.stride()))
         key, offset = value.untyped_storage()._cdata, self._describing_value(value.storage_offset())
         if key in self._storages:

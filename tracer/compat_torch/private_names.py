@@ -85,6 +85,7 @@ NAMES = (
     "torch._C._log_api_usage_once",
     "torch._C._nn",
     "torch._C._pop_torch_function_stack",
+    "torch._C._profiler._RecordFunctionFast",
     "torch._C._push_on_torch_function_stack",
     "torch._C._set_conj",
     "torch._C._set_cudnn_allow_tf32",

@@ -11,6 +11,7 @@ from tracer.drop_in.exceptions import Linked
 from tracer.drop_in.installing import Part
 from tracer.drop_in.logs import LogsAsTorch, init_logs
 from tracer.drop_in.optimizing import Entrances
+from tracer.drop_in.profiles import LabelsAsTorchs
 from tracer.drop_in.ranks import RanksAgree
 from tracer.drop_in.replacements import Put, Replacement
 from tracer.drop_in.settings import SharedCounters, SharedSettings, SizesOfOne
@@ -34,6 +35,7 @@ def makers(backend: Any, prefix: bool, settings: dict[str, Any]) -> list[Callabl
         ranks.begin,
         SizesOfOne,
         LogsAsTorch,
+        LabelsAsTorchs,
         inlined.InlinedCalls,
     ]
 

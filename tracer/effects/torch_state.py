@@ -29,6 +29,7 @@ from tracer.effects.fake_modes import fake_mode
 from tracer.effects.function_modes import are_traceable
 from tracer.effects.switches import KEPT, Setting, Switch
 from tracer.graph_breaks import unsupported
+from tracer.operators.kept_from_compilers import keep_from_compilers
 
 if TYPE_CHECKING:
     from torch import fx
@@ -57,6 +58,7 @@ def _deterministic() -> tuple[bool, bool]:
 
 for _setter in (set_deterministic, torch.set_default_dtype):
     _C.never_trace(_setter.__code__)
+keep_from_compilers(set_deterministic, sets_what_compilers_read=True)  # kernels read it too, when they run
 _GRAD_MODE = Setting(lambda: (torch.is_grad_enabled(),), torch._C._set_grad_enabled)
 
 

@@ -18,7 +18,9 @@ from torch.fx.node import map_arg
 
 from tracer import config
 from tracer.compat_torch.fx_nodes import another_node
+from tracer.errors import TraceAnew
 from tracer.graph.attempt import AttemptOptions
+from tracer.graph.chances import Chances
 from tracer.graph.compiled_wrappers import CompiledWrappers
 from tracer.graph.fakes.exchanged_data import ResizedLeaves
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, symbols_in
@@ -29,10 +31,12 @@ from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wra
 from tracer.graph.journal import Journal, NoJournal
 from tracer.graph.own_leaves import OwnLeaves, is_own_leaf
 from tracer.graph.runtime_asserts import RuntimeAsserts
+from tracer.graph.sparse_operands import check_sparse
 from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
 from tracer.operators.facts import is_compliant, runs_other_code, writes
 from tracer.operators.meta import UnknownLayout, fake_form, fake_method
+from tracer.operators.sparse_rules import is_sparse
 from tracer.operators.strides import assume_copied
 from tracer.protocol.variable import ObservedException, VariableTracker
 
@@ -58,6 +62,13 @@ class GraphInput:
     @property
     def fake(self) -> Any:
         return self.node.meta[EXAMPLE]
+
+    @property
+    def storage(self) -> int | None:
+        """That of the fake, if it has one."""
+        fake = self.fake
+        has_memory = isinstance(fake, torch.Tensor) and not is_sparse(fake)
+        return fake.untyped_storage()._cdata if has_memory else None
 
 
 class Refusal(NamedTuple):
@@ -95,6 +106,7 @@ class OutputGraph:
         self.operations = 0  # how many nodes so far do more than compute with sizes or take a result apart
         self._draws = 0  # how many operators so far have drawn random numbers
         self.seeded_at: int | None = None  # the step that sets torch's random state after the graph: no draw may follow
+        self.chances = Chances(options)
         self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
         self.modules_of_wrappers: set[str] = set()  # modules of classes whose `__torch_dispatch__` was traced
         self.traces_wrapper = False  # while a `__torch_dispatch__` is traced
@@ -213,6 +225,7 @@ class OutputGraph:
         self.refuse_on_trial()
         fake_args, fake_kwargs = map_arg((args, kwargs), example_of)
         check_placement(self, target, fake_args, fake_kwargs)
+        check_sparse(self, target, fake_args, fake_kwargs)
         if config.only_allow_pt2_compliant_ops and not is_compliant(target, fake_args, fake_kwargs):
             unsupported("operator-not-compliant", operator=_target_name(target))
         if op == "call_method":
@@ -348,6 +361,8 @@ class OutputGraph:
         mode = self.world.fake_mode
         drew, self._draws = mode.draws > self._draws, mode.draws
         if self.seeded_at is not None and (drew or runs_other_code(target)):
+            if self.chances.take():
+                raise TraceAnew(seeds_inside=True)
             unsupported("random-state", name=f"What comes before {_target_name(target)}", break_step=self.seeded_at)
         return drew or mode.failing > self._failing
 
@@ -420,7 +435,7 @@ class OutputGraph:
     def keep_inputs(self, storages: list[int]) -> None:
         """Keeps the inputs with these storages, even if unused: the graph writes to them."""
         for source, item in self.inputs.items():
-            if isinstance(item.fake, torch.Tensor) and item.fake.untyped_storage()._cdata in storages:
+            if item.storage in storages:
                 self._kept.add(source)
 
     def written_inputs(self) -> list[tuple[GraphInput, bool]]:
@@ -430,14 +445,8 @@ class OutputGraph:
         mode = self.world.fake_mode
         if self.runtime_asserts:  # a backend may check them last
             mode.note_may_fail()
-        storages = {
-            id(item): item.fake.untyped_storage()._cdata for item in self.inputs.values() if isinstance(item.fake, torch.Tensor)
-        }
-        return [
-            (item, storages[id(item)] in mode.written_before_failing)
-            for item in self.inputs.values()
-            if storages.get(id(item)) in mode.written_storages
-        ]
+        written = [item for item in self.inputs.values() if item.storage in mode.written_storages]
+        return [(item, item.storage in mode.written_before_failing) for item in written]
 
     def step_of_exposed_leaf(self, results: list[fx.Node], inputs: list[GraphInput]) -> int | None:
         """The step that made a leaf which a backend would not return as the program does; None if there is none."""

@@ -43,7 +43,7 @@ def _rely_on_inputs(output: OutputGraph, fake: torch.Tensor) -> list[int]:
     storage, env = fake.untyped_storage()._cdata, output.world.env
     found = []
     for item in output.inputs.values():
-        if isinstance(item.fake, torch.Tensor) and item.fake.untyped_storage()._cdata == storage:
+        if item.storage == storage:
             label = StorageOffsetSource(item.source)
             found.append(env.evaluate_int(env.create_int(item.real.storage_offset(), label)))
     return found

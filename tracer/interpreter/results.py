@@ -13,11 +13,13 @@ from tracer.graph.output_graph import OutputGraph
 from tracer.graph.symbols.ragged import ragged_of
 from tracer.graph_breaks import unsupported
 from tracer.operators.proxies import SYM_TYPES
+from tracer.operators.sparse_rules import is_sparse
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from tracer.variables.tensors.nested_tensors import NestedTensorVariable, RaggedSizeVariable
 from tracer.variables.tensors.program_fakes import ProgramFakeVariable
+from tracer.variables.tensors.sparse_tensors import SparseVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable
 from tracer.variables.values.constant import ConstantVariable, is_constant_value
@@ -47,7 +49,8 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
         if example.dtype in _QUANTISED or example.is_nested:  # fakes lose the quantiser or the nested sizes
             unsupported("unsupported-tensor", value=f"a result of {node.target}")
         is_fake = output.world.program_fakes.come_from(node)
-        variable = ProgramFakeVariable(node, example) if is_fake else TensorVariable(node, example)
+        cls = ProgramFakeVariable if is_fake else SparseVariable if _is_made_of_sparse_input(output, example) else TensorVariable
+        variable = cls(node, example)
         output.track(example, variable)
         return variable
     if ragged_of(example) is not None:
@@ -62,6 +65,10 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
     if is_constant_value(example):
         return from_python(example)
     unsupported("operator-result", operator=str(node.target), cls=type(example).__qualname__)
+
+
+def _is_made_of_sparse_input(output: OutputGraph, example: torch.Tensor) -> bool:
+    return output.chances.met_sparse and is_sparse(example)
 
 
 def _wrap_sequence(output: OutputGraph, node: fx.Node, example: Any) -> VariableTracker:

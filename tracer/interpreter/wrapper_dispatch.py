@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from tracer.effects.deferred_calls import warn
 from tracer.errors import Unsupported
 from tracer.graph.fakes.fake_tensors import symbols_in
 from tracer.graph.fakes.override_probes import in_order_of_precedence
@@ -85,7 +86,8 @@ def refuse_pending_changes(trace: Trace, name: str) -> None:
     """Refuses if the program has changed objects that existed before: the graph would run before the changes are repeated."""
     effects = trace.effects
     changed = [target for target in effects.mutated if target.source is not None and not _is_unchanged(target)]
-    if not changed and not effects.calls and not any(effects.stored_globals()):
+    calls = [call for call in effects.calls if call.function is not warn]  # of which no program can see whether it has happened
+    if not changed and not calls and not any(effects.stored_globals()):
         return
     unsupported("effect-in-subgraph", name=name, value="an object that it may look at was changed before")
 

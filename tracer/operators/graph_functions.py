@@ -52,6 +52,7 @@ def _operations() -> Iterator[Any]:
             if hasattr(torch, name):
                 yield getattr(torch, name)
     yield from NESTED_TENSOR_MAKERS
+    yield from (torch.sparse.mm, torch.sparse.addmm)
     yield torch.nested.to_padded_tensor
     for name in torch.functional.__all__:
         yield getattr(torch.functional, name)

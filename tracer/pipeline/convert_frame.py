@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapes import emission
-from tracer import _C, config, errors, graph_breaks, logs, monitoring
+from tracer import _C, config, errors, graph_breaks, logs, monitoring, profile_labels
 from tracer.bytecode import is_resume_code, loop_resumed_in, resumes_at
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects import fake_modes
@@ -62,7 +62,8 @@ def convert_frame(
     region: RegionState, function: types.FunctionType, args: tuple[Any, ...], snapshot: _C.GlobalState, limit: TimeLimit
 ) -> Any:
     """The entry for one call of a function; SKIP where CPython runs it. Raises `errors.LeftToCPython` if it cannot be traced."""
-    return FrameConversion(region, function, args, snapshot, limit).entry()
+    with profile_labels.of_trace():
+        return FrameConversion(region, function, args, snapshot, limit).entry()
 
 
 class FrameConversion:
@@ -358,10 +359,9 @@ class FrameConversion:
             try:
                 compiled = self._call_backend(gm, name, inputs, fake)
             except errors.BackendCompilerFailed as failure:
-                if not trace.output.world.fake_mode.met_wrapper or trace.options.refuses_wrappers:
+                if (anew := _without_what_fails(trace, failure)) is None:
                     raise
-                why = str(failure.inner_exception or failure).strip().partition("\n")[0]
-                raise errors.TraceAnew(refuses_wrappers=f"the backend fails ({why})") from None
+                raise anew from None
         may_come_again = not fake and not self.region.backend.needs_real_inputs and known_graphs.outdates_itself(trace)
         self.backends_callable = compiled if may_come_again else None
         return without_hook(compiled) if trace.break_at is not None else compiled
@@ -376,13 +376,15 @@ class FrameConversion:
         if self.region.on_graph is not None:
             self.region.on_graph(gm, self.region.backend.examples(inputs))
         started = time.perf_counter()
-        if fake:
-            compiled = self.limit.run(lambda: self.region.backend.compile_for_fakes(gm, inputs))
-        elif self.region.backend.runs_as_written:
-            compiled = self.region.backend.compile_graph(gm, inputs)
-        else:
-            with collecting_as_before():
-                compiled = self.limit.run(lambda: self.region.backend.compile_graph(gm, inputs))
+        backend = self.region.backend
+        with profile_labels.of_compile():
+            if fake:
+                compiled = self.limit.run(lambda: backend.compile_for_fakes(gm, inputs))
+            elif backend.runs_as_written:
+                compiled = backend.compile_graph(gm, inputs)
+            else:
+                with collecting_as_before():
+                    compiled = self.limit.run(lambda: backend.compile_graph(gm, inputs))
         gm.meta["backend_seconds"] = time.perf_counter() - started
         return compiled
 
@@ -419,6 +421,16 @@ class FrameConversion:
         if self.region.guard_export_fn is not None:
             self.region.guard_export_fn(manager.guards)
         return entry
+
+
+def _without_what_fails(trace: Trace, failure: errors.BackendCompilerFailed) -> errors.TraceAnew | None:
+    """The next trace, without the operations that the backend may have failed at; None where there are none that could break."""
+    if trace.output.chances.taken:
+        return errors.TraceAnew(careful=True)
+    if trace.output.world.fake_mode.met_wrapper and not trace.options.refuses_wrappers:
+        why = str(failure.inner_exception or failure).strip().partition("\n")[0]
+        return errors.TraceAnew(refuses_wrappers=f"the backend fails ({why})")
+    return None
 
 
 def _treat_loop_generators_as_abandoned(trace: Trace) -> None:

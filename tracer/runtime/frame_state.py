@@ -146,6 +146,12 @@ class DynamismPolicy:
                 return [DimPolicy.DUCK] * len(sizes)
         return [DimPolicy.DUCK if sizes_by_name.has_value(size) else policy for size, policy in zip(sizes, found)]
 
+    def has_varied(self, source: Source, tensor: torch.Tensor) -> bool:
+        """Whether the sizes of a tensor have changed between calls. Of one whose sizes cannot be symbols, a trace would serve few
+        calls."""
+        varied = self.history.observe(source.name, tuple(tensor.shape))
+        return bool(varied) and self.dynamic is not False and config.automatic_dynamic_shapes
+
     def _never_varies(self, tensor: torch.Tensor) -> bool:
         return self.dynamic is False or _is_fixed_parameter(tensor)
 

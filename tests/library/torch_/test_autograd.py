@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.checkpoint import checkpoint
 
 import tracer
@@ -56,10 +59,39 @@ def test_what_the_reentrant_kind_would_give_another_way_breaks_the_graph(functio
 
 
 def test_the_reentrant_kind_cuts_off_what_its_inputs_do_not_require():
-    seen = breaks(lambda x, layer: checkpoint(layer, x, use_reentrant=True), X, inputs()[1])
+    seen = captured(lambda x, layer: checkpoint(layer, x, use_reentrant=True), X, inputs()[1])
     assert not seen.result.requires_grad
+    breaks(lambda x: checkpoint(lambda t: t, x, use_reentrant=True), X)
     with torch.no_grad():
         captured(lambda x, layer: checkpoint(layer, x, use_reentrant=True), *inputs())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_checkpoint_of_no_chosen_kind_is_reentrant_and_warns(backend):
+    def fn(x, layer):
+        return checkpoint(lambda t: F.dropout(layer(t).relu()), x) * 2
+
+    texts = []
+    for function in (fn, tracer.compile(fn, backend=backend, fullgraph=True)):
+        for x, layer in (inputs(), (X, inputs()[1])):
+            torch.manual_seed(0)
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                result = function(x, layer)
+            texts.append((result, result.requires_grad, [str(each.message) for each in heard]))
+    for (expected, *rest), (seen, *others) in zip(texts[:2], texts[2:], strict=True):
+        assert torch.equal(expected, seen) and rest == others
+    assert [len(said) for *_, said in texts] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_wrapper_tensors_are_checkpointed(backend):
+    def fn(x):
+        return checkpoint(lambda t: t.clone() * 2, x), checkpoint(torch.sin, x, use_reentrant=True)
+
+    x = TwoTensor(torch.ones(2, 2), torch.zeros(2, 2))
+    for seen, expected in zip(tracer.compile(fn, backend=backend, fullgraph=True)(x), fn(x), strict=True):
+        assert type(seen) is TwoTensor and torch.equal(seen.a, expected.a) and torch.equal(seen.b, expected.b)
 
 
 @pytest.mark.parametrize("does_more", [False, True])

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.support import breaks, check
+from tests.support.comparing import Comparison
 
 SPARSE = torch.eye(3).to_sparse()
 ROWS = torch.eye(3).to_sparse_csr()
@@ -19,11 +20,12 @@ NESTED = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
 @pytest.mark.parametrize(
     "fn",
     [
-        lambda x: torch.mm(SPARSE, x),
-        lambda x: torch.sparse.mm(SPARSE, x),
-        lambda x: SPARSE.to_dense() + x,
+        lambda x: (SPARSE * 2) @ x,
+        lambda x: x @ SPARSE,
+        lambda x: SPARSE.coalesce().values().sum() + x,
+        lambda x: torch.sparse.sum(SPARSE, 1).to_dense() + x,
+        lambda x: ROWS.values().sum() + x,
         lambda x: (x + 1).to_sparse().to_dense(),
-        lambda x: ROWS @ x,
         lambda x: x.to_sparse_csr().to_dense() + 1,
         lambda x: QUANTISED.dequantize() + x,
         lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).dequantize(),
@@ -35,6 +37,19 @@ NESTED = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
 )
 def test_a_tensor_of_another_kind_breaks_the_graph(fn: Callable[..., Any]) -> None:
     breaks(fn, torch.arange(9.0).reshape(3, 3))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: torch.quantize_per_tensor(x, 0.1, 3, torch.quint8),
+        lambda x: torch.quantize_per_channel(x, torch.ones(3), torch.zeros(3, dtype=torch.long), 0, torch.qint8),
+    ],
+)
+def test_a_quantised_tensor_is_returned_as_it_is(fn: Callable[..., Any]) -> None:
+    breaks(fn, torch.arange(9.0).reshape(3, 3))
+    with pytest.raises(AssertionError, match="int_repr"):
+        Comparison().same(fn(torch.arange(9.0).reshape(3, 3)), fn(torch.arange(1.0, 10.0).reshape(3, 3)), "result")
 
 
 def test_a_sparse_tensor_that_stays_inside_is_captured() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tracer.operators.kept_from_compilers import keep_from_compilers
 from tracer.operators.meta import meta
 
 Drawn = tuple[torch.Tensor, torch.Tensor]
@@ -46,5 +47,6 @@ def _rule(drawing: Callable[..., torch.Tensor]) -> Callable[..., Drawn]:
     return rule
 
 
+keep_from_compilers(*BY_DATA.values())
 for _function, _by_data in BY_DATA.items():
     meta(_by_data)(_rule(_function))

@@ -75,7 +75,7 @@ def draw_tensor(tx: Tracer, function: Any, args: list[Value], generator: Value, 
         args = [tx.literal(0), *args]
     if not isinstance(generator, UserObjectVariable):
         unsupported("random-state", name=f"torch.{function.__name__} with the default generator, given by name,")
-    if function in BY_DATA and tx.output.runs_as_written and not no_leaf_can_be_made(tx):
+    if function in BY_DATA and not no_leaf_can_be_made(tx) and tx.output.chances.take():
         return _drawn_by_data(tx, function, args, generator, kwargs)
     if count is None or no_leaf_can_be_made(tx) or not all(arg.is_constant() for arg in args[:count]):
         unsupported("random-state", name=name)

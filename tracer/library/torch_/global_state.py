@@ -15,6 +15,7 @@ from tracer.effects.torch_state import CONTEXT_KINDS, NUMPY_ERRORS, ContextKind,
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.tensors.created_leaves import no_leaf_can_be_made
 from tracer.variables.values.constant import FALSE, NONE, boolean
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ for _function in _SETTERS:
 @models.of_plain_tensors(torch.use_deterministic_algorithms)
 def _use_deterministic_algorithms(tx: Tracer, mode: Value, *, warn_only: Value = FALSE) -> Value:
     values = mode.constant(), warn_only.constant()
-    compiled = tx.output.memory is not None  # compilers drop such a node, though kernels read the setting when they run
-    if compiled or any(type(value) is not bool for value in values):
+    inside = no_leaf_can_be_made(tx) and not tx.output.runs_as_written  # a graph in the graph, which cannot be cut
+    if inside or any(type(value) is not bool for value in values) or not tx.output.chances.take():
         unsupported("side-effect-call", name="torch.use_deterministic_algorithms", value=mode.describe())
     tx.trace.torch_state.change(set_deterministic, *values)
     return NONE

@@ -1,6 +1,6 @@
 """Models of what sets and reads the state of torch's own generator. Before the first operator that draws, the output code does so
-before the graph; behind it, a node of the graph if that runs as it is written, else the output code after the graph: then no
-operator may draw any more."""
+before the graph; behind it, a node of the graph if that runs as it is written, else the output code after the graph. If an
+operator draws after that, the frame is traced again, and the graph for a compiler is cut at such nodes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import torch
 from tracer import _C
 from tracer.effects.deferred_calls import DeferredCall
 from tracer.effects.random_draws import Drawn
+from tracer.errors import TraceAnew
 from tracer.graph_breaks import unsupported
 from tracer.library.random_ import draw_of
+from tracer.operators.kept_from_compilers import keep_from_compilers
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.roots import ObjectSource
@@ -57,6 +59,7 @@ for _function in _SEEDING:
 models.of_plain_tensors(*{torch.manual_seed, torch.random.manual_seed})(_model_of_seeding(torch.random.manual_seed))
 for _function in (seeded, torch.random.manual_seed, torch.random.set_rng_state, *_SEEDING):
     _C.never_trace(_function.__code__)
+keep_from_compilers(torch.random.manual_seed, torch.random.get_rng_state, torch.random.set_rng_state, *_SEEDING)
 
 
 @models.of_plain_tensors(torch.random.get_rng_state)
@@ -65,7 +68,9 @@ def _get_rng_state(tx: Tracer) -> Value:
     real = torch.default_generator.get_state()
     fake = tx.output.world.run(torch.empty, (tuple(real.shape),), {"dtype": real.dtype})
     if not _is_before_draws(tx):
-        if not tx.output.runs_as_written:
+        if not _is_in_graph(tx):
+            if tx.output.chances.take():
+                raise TraceAnew(seeds_inside=True)
             unsupported("random-state", name="torch.get_rng_state, behind an operator that draws,")
         return tx.output.wrap(tx.output.create_node("call_function", torch.random.get_rng_state, (), {}, fake), fake)
     draw = draw_of(tx, torch.Generator, torch.Generator.get_state, _default_generator(tx), (), {})
@@ -76,7 +81,7 @@ def _get_rng_state(tx: Tracer) -> Value:
 @models.of_plain_tensors(torch.random.set_rng_state)
 def _set_rng_state(tx: Tracer, state: Value) -> Value:
     number = _drawn_state(tx, state)
-    if number is None and not (tx.output.runs_as_written and _is_state(state)):
+    if number is None and not (_is_in_graph(tx) and _is_state(state)):
         unsupported("random-state", name="torch.set_rng_state of a tensor that torch.get_rng_state has not given in this trace")
     if number is not None and _is_before_draws(tx):
         set_state = torch.Generator.set_state
@@ -104,9 +109,15 @@ def _is_before_draws(tx: Tracer) -> bool:
     return not tx.output.draws_random_numbers and tx.output.seeded_at is None
 
 
+def _is_in_graph(tx: Tracer) -> bool:
+    """Whether operations of the graph set and read the state: where it runs as written, or is going to be cut there."""
+    return tx.output.runs_as_written or tx.output.options.seeds_inside
+
+
 def _set_later(tx: Tracer, function: Any, values: tuple[Any, ...], states: tuple[Value, ...]) -> None:
-    if tx.output.runs_as_written:
+    if _is_in_graph(tx):
         _refuse_observed(tx)
+        tx.output.chances.take()
         tx.output.create_node("call_function", function, (*values, *(state.graph_arg() for state in states)), {}, None)
     else:
         tx.effects.defer(DeferredCall(function, values, states))

@@ -26,6 +26,7 @@ from tracer.guards.identity import Distinct, IdMatch, SameObject, TypeMatch
 from tracer.guards.shapes import PredicateMatch
 from tracer.guards.tensors import TensorMatch, tensor_spec
 from tracer.guards.values import EqualsMatch, OrdinaryFloat
+from tracer.operators.sparse_rules import is_sparse, sparse_fake
 from tracer.protocol.inlining import is_own_guard
 from tracer.protocol.lookups import rely_on_bases, storage_base
 from tracer.protocol.variable import VariableTracker
@@ -45,6 +46,7 @@ from tracer.variables.objects.python_modules import PythonModuleVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
 from tracer.variables.tensors.overrides import TensorSubclassVariable, is_traceable_subclass
 from tracer.variables.tensors.program_fakes import ProgramFakeVariable
+from tracer.variables.tensors.sparse_tensors import SparseVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable, is_wrapper
 from tracer.variables.values.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable
@@ -327,6 +329,9 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
             return plain_tensor(builder, value, source, WrapperVariable)
     if is_program_fake(value) and _is_strided(value):
         return _program_fake(builder, value, source)
+    if cls is torch.Tensor and is_sparse(value) and value.dim() == 2 and not builder.trace.policy.has_varied(source, value):
+        if builder.trace.output.chances.take_sparse():
+            return _sparse_matrix(builder, value, source)
     if not (plain or is_traceable_subclass(cls)) or not _is_strided(value):
         return opaque(builder, value, source)
     if plain:
@@ -345,6 +350,17 @@ def _program_fake(builder: VariableBuilder, value: torch.Tensor, source: Source)
     builder.guard(EqualsMatch(AttrSource(source, "_fake_device"), value.device))  # C would ask Python code of torch for it
     builder.trace.output.world.program_fakes.add(variable.graph_arg())
     return variable
+
+
+def _sparse_matrix(builder: VariableBuilder, value: torch.Tensor, source: Source) -> VariableTracker:
+    output = builder.trace.output
+    builder.guard(TensorMatch(source, tensor_spec(value)))
+    with builder.trace.torch_state.as_at_entry():
+        fake = sparse_fake(output.world.fake_mode, value)
+    variable = SparseVariable(output.add_input(source, value, fake), fake, source)
+    output.track(fake, variable)
+    builder.trace.input_tensors.append(variable)
+    return builder.remember(value, variable)
 
 
 def _is_strided(value: torch.Tensor) -> bool:

@@ -1,0 +1,24 @@
+"""Errors after which a graph runs as it is written: a compiler cannot compile it correctly."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from tracer.backends.kept_operations import DropsOperations
+from tracer.backends.nested_inputs import has_nested
+from tracer.backends.outlining import Unrolls
+from tracer.backends.repeated_blocks import NotInPieces, keeps_from_compilers
+from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program
+from tracer.backends.result_memory import is_about_shared_memory
+from tracer.backends.view_strides import WrongStrides, is_about_views
+
+_REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
+_ABOUT = (is_about_views, is_about_shared_memory, is_about_inplace_changes, is_error_of_program)
+
+
+def is_refusal(error: Exception, graph: fx.Graph) -> bool:
+    """Whether a graph is to run as written after this error of a compiler. Not so one with operations that compilers are not
+    given: the tracer breaks it there, and what stands around them is compiled."""
+    if keeps_from_compilers(graph):
+        return False
+    return isinstance(error, _REFUSALS) or any(is_known(error) for is_known in _ABOUT) or has_nested(graph)
