@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tracer
-from tests.support import captured, check
+from tests.support import breaks, captured, check
 from tests.support.comparing import Comparison
 
 X = torch.arange(24.0).reshape(4, 6)
@@ -201,3 +201,26 @@ def test_whether_a_number_that_varies_is_an_integer_is_left_to_numpy(value):
         return number.is_integer(), number + 1
 
     check(fn, np.float64(value))
+
+
+FLAG = np.bool_(True)
+OF_BOOLS = {
+    "operators": lambda x, flag: (x + flag, flag * x, x == flag, x**flag, x > flag),
+    "functions": lambda x, flag: (torch.add(x, flag), torch.where(x > 1, x, flag), torch.full((2,), flag), x.clamp(min=flag)),
+    "fills": lambda x, flag: (x.masked_fill(x > 1, flag), torch.zeros(2).fill_(flag)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.float16])
+@pytest.mark.parametrize("name", OF_BOOLS)
+def test_a_bool_of_numpy_is_a_float_to_torch(name, dtype):
+    x = torch.arange(4).to(dtype)
+    captured(lambda x: OF_BOOLS[name](x, np.bool_(True)), x)
+    captured(lambda x: OF_BOOLS[name](x, FLAG), x)
+
+
+def test_a_bool_of_numpy_cannot_be_stored_in_a_tensor():
+    def fn(x):
+        x[0] = np.bool_(True)
+
+    breaks(fn, X)

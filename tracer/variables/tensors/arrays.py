@@ -185,12 +185,12 @@ class NdarrayVariable(VariableTracker):
 
     def as_number(self, tx: Tracer) -> VariableTracker:
         """The Python number that torch converts this NumPy scalar to. A guard fixes its value."""
-        if not self.is_scalar or self.source is None or self.cls is np.bool_:
+        if not self.is_scalar or self.source is None:
             unsupported("not-a-graph-argument", value=self.describe())
         assert self.tensor.source is not None
         value = tx.output.inputs[self.tensor.source].real.numpy()[()]
         tx.guard(ScalarMatch(self.source, self.cls, value.tobytes()))
-        return ConstantVariable(value.item())
+        return ConstantVariable(value if self.cls is np.bool_ else value.item())
 
     def beside(self, tx: Tracer, tensor: TensorVariable) -> VariableTracker:
         """This array; a scalar as an operand of a tensor's operator, which treats it as a Python number."""

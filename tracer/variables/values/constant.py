@@ -90,6 +90,8 @@ class ConstantVariable(VariableTracker):
 
     def graph_arg(self) -> Any:
         value = self.value
+        if isinstance(value, np.bool_):
+            return float(value)  # torch takes NumPy's bool for a float
         if isinstance(value, np.generic):
             return value.item()
         if type(value) is float and value != value and math.copysign(1.0, value) < 0:
