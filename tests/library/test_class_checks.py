@@ -190,3 +190,14 @@ def test_an_optional_class_is_asked_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         captured(fn, X)
+
+
+def test_old_classes_of_tensors_are_told_by_dtype():
+    def fn(x):
+        kinds = (torch.FloatTensor, torch.LongTensor, torch.cuda.FloatTensor, torch.sparse.FloatTensor)
+        return x + 1, [[isinstance(value, kind) for kind in kinds] for value in (x, x.long(), PARAMETER, 3, [x])]
+
+    captured(fn, X)
+
+
+PARAMETER = torch.nn.Parameter(torch.ones(2))

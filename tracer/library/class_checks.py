@@ -37,6 +37,7 @@ _BY_CLASS = frozenset(
     (type.__instancecheck__, abc.ABCMeta.__instancecheck__)
     + tuple(type(cls).__instancecheck__ for cls in (torch.nn.Parameter, torch.nn.Buffer, torch.Tensor))
 )
+_CHECK_OF_OLD_CLASSES: Any = type(torch.FloatTensor).__instancecheck__  # by dtype, device and layout
 _UNSUBSCRIPTED: type = typing._SpecialGenericAlias  # type: ignore[attr-defined]  # typing.List and the like
 _UNIONS = (types.UnionType, type(typing.Optional[int]))  # noqa: UP045  (typing's own kind, one with the other since 3.14)
 _PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
@@ -73,10 +74,17 @@ def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
             if attribute is not None and attribute.truth(tx):
                 return True
         return is_subclass(tx, tx.class_variable(kind, value), cls)
+    if check is _CHECK_OF_OLD_CLASSES:
+        return issubclass(kind, torch.Tensor) and value.call_method(tx, "type", [], {}).constant() == _old_name(cls.value)
     if not isinstance(check, types.FunctionType):
         unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}")
     function = tx.class_attr(owner, "__instancecheck__", None)
     return function.call(tx, [cls, value], {}).truth(tx)
+
+
+def _old_name(cls: type) -> str:
+    """What `tensor.type()` says of tensors that are instances of a class such as torch.FloatTensor."""
+    return f"{cls.__module__}.{cls.__name__}"
 
 
 def is_of(value: Value, kinds: type | tuple[type, ...]) -> bool:

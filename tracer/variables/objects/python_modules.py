@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.guards.containers import DictContains, NotInGlobals
-from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup
+from tracer.protocol.lookups import MISSING, defines, is_data_descriptor, lookup
 from tracer.protocol.variable import RealObjectVariable, VariableTracker
 from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.base import Source
@@ -61,6 +61,12 @@ class PythonModuleVariable(RealObjectVariable):
             return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
         if is_a(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, self), self)
+        if is_a(static, staticmethod):
+            return tx.class_attr(owner, name, self, part="__func__")
+        if is_a(static, classmethod):
+            return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), tx.class_variable(kind, self))
+        if static is not MISSING and not defines(type(static), "__get__"):
+            return tx.class_attr(owner, name, self)
         if static is not MISSING:
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         function = vars(self.value).get("__getattr__")
