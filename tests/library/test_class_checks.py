@@ -129,11 +129,24 @@ def test_a_class_registered_between_calls_is_noticed():
     noticed(fn, (X,), lambda: Shape.register(Circle))
 
 
-def test_a_subclass_hook_of_the_user_breaks():
-    def fn(x):
-        return x + 1, isinstance(Marked(), Hooked), isinstance(Plain(), Hooked)
+class Counting(abc.ABC):
+    asked: list = []
 
-    breaks(fn, X)
+    @classmethod
+    def __subclasshook__(cls, subclass):
+        cls.asked.append(subclass)
+        return NotImplemented
+
+
+def test_a_subclass_hook_of_the_user_is_traced():
+    def fn(x):
+        return x + 1, isinstance(Marked(), Hooked), isinstance(Plain(), Hooked), issubclass(Marked, Hooked)
+
+    captured(fn, X)
+
+
+def test_a_subclass_hook_that_changes_something_breaks():
+    breaks(lambda x: (x + 1, isinstance(Plain(), Counting)), X)
 
 
 def test_a_class_pattern_asks_the_metaclass():

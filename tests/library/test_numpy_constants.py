@@ -32,6 +32,12 @@ PROGRAMS = {
     "columns by a mask": lambda x: np.arange(9.0).reshape(3, 3)[:, np.array([True, False, True])],
     "indices that are written down": lambda x: (x.numpy()[np.s_[0:2, 1]], np.index_exp[1:2], np.s_[1:3]),
     "one array given twice": lambda x: np.diag_indices(3),
+    "rows of an array as bounds": lambda x: [x[tuple(slice(at, at + 2) for at in row)] for row in np.arange(6).reshape(3, 2)],
+    "numbers of a view": lambda x: (
+        x[np.arange(6).reshape(2, 3)[1][0] - 1],
+        x * np.arange(4.0)[1:][0],
+        x + np.eye(2, dtype=bool)[0, 1],
+    ),
 }
 
 
@@ -52,6 +58,17 @@ def test_an_array_that_is_written_to_is_not_known_any_more():
         view = numbers[1:]
         view[0] = x.numpy()[0, 5]
         return numbers + 1, numbers.sum(), view
+
+    captured(fn, X)
+
+
+def test_a_view_is_not_known_any_more_where_the_array_is_written_to():
+    def fn(x):
+        numbers = np.arange(4)
+        view = numbers[1:]
+        first = x[: view[0]]
+        numbers[1] = x.numpy()[0, 3]
+        return first, view + 1, view
 
     captured(fn, X)
 

@@ -125,17 +125,36 @@ def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
     tx.guard(AbcRegistryMatch())
     hook = lookup(base, "__subclasshook__")[1]
     function = getattr(hook, "__func__", hook)
+    answered: Any = NotImplemented
     if isinstance(function, types.FunctionType) and not _of_the_standard_library(function):
-        unsupported("unsupported-builtin", function=f"issubclass with {base.__qualname__}, which has a __subclasshook__")
+        answered = _answer_of_hook(tx, cls, base)
     try:
         answer = answer_of_abc(cls, base)
         by_itself = base in cls.__mro__ or base.__subclasshook__(cls) is True
         if answer and id(cls) in tx.trace.findings.recreated and not by_itself:
             unsupported("unsupported-builtin", function=f"issubclass of {cls.__qualname__}, which was registered")
+        if answered not in (answer, NotImplemented):  # abc remembers what the hook has said before
+            unsupported("unsupported-builtin", function=f"issubclass with {base.__qualname__}, which has a __subclasshook__")
         rely_on_answer(cls, base, answer)
         return answer
     except TypeError as error:  # the protocol is not @runtime_checkable
         tx.raise_error(TypeError, *error.args)
+
+
+def _answer_of_hook(tx: Tracer, cls: type, base: type) -> Any:
+    """What the program's `__subclasshook__` answers. abc remembers answers and may not call it: it is traced for what it reads, and
+    changes nothing."""
+    name = f"issubclass with {base.__qualname__}, which has a __subclasshook__"
+
+    def refuse(changed: Value | None) -> None:
+        if changed is None or changed.source is not None:
+            unsupported("unsupported-builtin", function=name)
+
+    with tx.effects.observed_by(refuse):
+        answer = tx.class_variable(base).get_attr(tx, "__subclasshook__").call(tx, [tx.class_variable(cls)], {})
+    if not answer.is_constant():
+        unsupported("unsupported-builtin", function=name)
+    return answer.constant()
 
 
 def answer_of_abc(cls: type, base: type) -> bool:
