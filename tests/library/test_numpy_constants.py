@@ -241,3 +241,7 @@ def test_a_bool_of_numpy_cannot_be_stored_in_a_tensor():
         x[0] = np.bool_(True)
 
     breaks(fn, X)
+
+
+def test_numbers_of_numpy_have_a_dtype():
+    captured(lambda x: (x + 1, np.int64(3).dtype == np.dtype("i8"), np.float32(3).dtype, np.bool_(True).dtype), X)

@@ -142,8 +142,8 @@ def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
 
 
 def _answer_of_hook(tx: Tracer, cls: type, base: type) -> Any:
-    """What the program's `__subclasshook__` answers. abc remembers answers and may not call it: it is traced for what it reads, and
-    changes nothing."""
+    """What the program's `__subclasshook__` answers. abc remembers answers and may not call it: it is traced for what it
+    reads, and changes nothing."""
     name = f"issubclass with {base.__qualname__}, which has a __subclasshook__"
 
     def refuse(changed: Value | None) -> None:

@@ -18,6 +18,7 @@ from tracer.variables.containers.lists import ListVariable, RangeVariable, SizeV
 from tracer.variables.containers.set_history import Constant, Made
 from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
 from tracer.variables.objects import patterns
+from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.values.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
 from tracer.variables.values.dates import LibraryValueVariable
 
@@ -29,6 +30,8 @@ def from_python(value: Any) -> VariableTracker:
         return patterns.tracked(value)
     if cls in CONSTANT_TYPES or isinstance(value, (np.number, np.bool_)):
         return ConstantVariable(value)
+    if isinstance(value, np.dtype):
+        return NumpyDtypeVariable(value)
     if isinstance(value, enum.Enum):
         return EnumMemberVariable(value)
     if cls in LIBRARY_VALUES and is_constant_value(value):

@@ -15,6 +15,7 @@ from tracer.sources.base import Source
 from tracer.sources.reading import is_a
 from tracer.sources.roots import ModuleGlobalsSource, ModuleSource
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable
+from tracer.variables.objects.module_namespace import ModuleNamespaceVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class PythonModuleVariable(RealObjectVariable):
         value = vars(self.value).get(name, _MISSING)
         if value is not _MISSING:
             return tx.wrap(value, self.attribute_source(name))
+        if name == "__dict__" and sys.modules.get(self.value.__name__) is self.value:
+            return ModuleNamespaceVariable(self.value.__name__, vars(self.value))
         if name in ("__dict__", "__class__"):
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         if isinstance(getattr(types.ModuleType, name, None), _C_METHODS):

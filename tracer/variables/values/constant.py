@@ -170,6 +170,8 @@ class ConstantVariable(VariableTracker):
         attribute = getattr(value, name)
         if is_constant_value(attribute):
             return tx.literal(attribute)
+        if isinstance(value, np.generic) and isinstance(attribute, np.dtype):
+            return tx.literal(attribute)
         if callable(attribute):
             return ConstantMethodVariable(self, name)
         if isinstance(value, np.generic) and isinstance(attribute, (np.generic, tuple)):  # `real`, `shape`
