@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.errors import Unsupported
 from tracer.graph_breaks import unsupported
