@@ -52,22 +52,22 @@ def _eval(tx: Tracer, source: Value, *namespaces: Value) -> Value:
     if values is None:
         unsupported("frame-introspection", function="eval() with a namespace, or of something else than a text that is known")
     try:
-        code = _as_function(text.lstrip(" \t"), tuple(values))
+        code = function_of(text.lstrip(" \t"), tuple(values))
     except SyntaxError:  # CPython raises it instead
         code = None
     if code is None:
         unsupported("frame-introspection", function="eval() of such an expression")
-    function = NestedFunctionVariable(code, tx.globals, tx.function, code.co_qualname)
+    evaluated = NestedFunctionVariable(code, tx.globals, tx.function, code.co_qualname)
     named = code.co_varnames[: code.co_argcount]
     try:
-        return tx.inline(function, [values[name] for name in named], {})
+        return tx.inline(evaluated, [values[name] for name in named], {})
     except Unsupported as refused:  # a call of `eval` in output code would see the locals of that: CPython runs all of the frame
         step = 0 if tx.parent is None else tx.parent.break_step()
         unsupported("frame-introspection", function=f"eval() of a text that breaks the graph ({refused.id})", break_step=step)
 
 
 @functools.lru_cache(maxsize=512)
-def _as_function(text: str, names: tuple[str, ...]) -> types.CodeType | None:
+def function_of(text: str, names: tuple[str, ...]) -> types.CodeType | None:
     """The code of a function of those of the names that an expression uses; None if it is no function of them."""
     body = ast.parse(text, mode="eval").body
     nodes = list(ast.walk(body))
