@@ -48,8 +48,8 @@ def globals_of_caller(tx: Tracer) -> Value:
 def _eval(tx: Tracer, source: Value, *namespaces: Value) -> Value:
     """An expression that a text holds, which sees the locals of the frame, as a function with these for arguments."""
     text = source.constant() if source.is_constant() else None
-    values = tx.named_values() if not namespaces and type(text) is str else None
-    if values is None:
+    values = tx.named_values() if not namespaces else None
+    if values is None or type(text) is not str:
         unsupported("frame-introspection", function="eval() with a namespace, or of something else than a text that is known")
     try:
         code = function_of(text.lstrip(" \t"), tuple(values))

@@ -171,15 +171,17 @@ class WeakProxyVariable(WeakReferenceVariable):
 
 def reference_to(tx: Tracer, kind: type, target: VariableTracker) -> WeakReferenceVariable:
     """The weak reference, or weak proxy, of an object. It has one of each without a callback: every call returns the same."""
-    made: dict[type, WeakReferenceVariable] = tx.trace.weak_references.setdefault(target, {})
+    made: dict[type, Any] = tx.trace.weak_references.setdefault(target, {})
     if kind in made:
-        return made[kind]
+        known: WeakReferenceVariable = made[kind]
+        return known
     cls = target.python_type()
     if not type.__dict__["__weakrefoffset__"].__get__(cls):
         tx.raise_error(TypeError, f"cannot create weak reference to {type_name(cls)!r} object")
     args = None, None, target, tx.break_step()
-    made[kind] = WeakReferenceVariable(*args) if kind is weakref.ReferenceType else WeakProxyVariable(kind, *args)
-    return made[kind]
+    new = WeakReferenceVariable(*args) if kind is weakref.ReferenceType else WeakProxyVariable(kind, *args)
+    made[kind] = new
+    return new
 
 
 def _unproxied(tx: Tracer, value: VariableTracker) -> VariableTracker:
