@@ -21,6 +21,7 @@ from tracer.variables.objects import patterns
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.values.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
 from tracer.variables.values.dates import LibraryValueVariable
+from tracer.variables.values.decimals import VALUE_CLASSES
 
 
 def from_python(value: Any) -> VariableTracker:
@@ -35,7 +36,7 @@ def from_python(value: Any) -> VariableTracker:
     if isinstance(value, enum.Enum):
         return EnumMemberVariable(value)
     if cls in LIBRARY_VALUES and is_constant_value(value):
-        return LibraryValueVariable(value)
+        return VALUE_CLASSES.get(cls, LibraryValueVariable)(value)
     make = _CONTAINERS.get(cls)
     if make is None:
         unsupported("not-a-constant", value=f"a result of type {cls.__name__}")
