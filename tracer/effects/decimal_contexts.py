@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 def are_among(values: Any) -> bool:
     """Whether decimals are among some values, or in tuples and frozensets among them."""
-    return any(
-        type(value) is decimal.Decimal or value is decimal.Decimal or (type(value) in (tuple, frozenset) and are_among(value))
-        for value in values
-    )
+    for value in values:
+        cls = type(value)
+        if cls is decimal.Decimal or value is decimal.Decimal:
+            return True
+        if (cls is tuple or cls is frozenset) and are_among(value):
+            return True
+    return False
 
 
 @contextlib.contextmanager
