@@ -144,3 +144,8 @@ def test_the_names_of_a_module_are_guarded_where_they_are_gone_through(monkeypat
     monkeypatch.setattr(math, "a_new_name", 3, raising=False)
     assert compiled(X)[1:] == (True, True)
     captured(lambda x: (x + 1, [name for name in dir(math) if name.startswith("s")]), X)
+
+
+def test_namespaces_are_compared():
+    captured(lambda x: (x + 1, vars(math) == math.__dict__, vars(math) != vars(math)), X)
+    breaks(lambda x: (x + 1, vars(math) == {}, vars(math) == dict(vars(math))), X)

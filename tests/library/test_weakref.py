@@ -376,3 +376,12 @@ def test_a_weak_container_that_is_returned_holds_nothing_alive() -> None:
     del one
     gc.collect()
     assert len(made) == 0
+
+
+def test_weak_containers_are_compared_by_cpython() -> None:
+    def f(x: torch.Tensor) -> Any:
+        one = Holder(1)
+        sets = weakref.WeakSet([one]) == weakref.WeakSet([one]), weakref.WeakSet() != weakref.WeakSet([one])
+        return x + 1, sets, {one: 1} == weakref.WeakKeyDictionary({one: 1})
+
+    breaks(f, X)

@@ -86,6 +86,10 @@ class WeakContainerVariable(WeakHolderVariable):
         self._check(tx)
         return self.content.iterate(tx)
 
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        """CPython compares what they hold; that is left to it."""
+        unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
+
     def _referred(self, tx: Tracer) -> list[VariableTracker]:
         if not isinstance(self.content, DictVariable):
             return self.content.iterate(tx).unpack(tx)

@@ -37,6 +37,11 @@ class ModuleNamespaceVariable(VariableTracker):
     def truth(self, tx: Tracer) -> bool:
         return True
 
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op in ("==", "!=") and isinstance(other, ModuleNamespaceVariable) and other.values is self.values:
+            return boolean(op == "==")
+        unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
+
     def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
         name = key.constant() if key.is_constant() else None
         if type(name) is not str:
