@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.guards.containers import DictContains, DictKeysMatch, NotInGlobals
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.roots import ModuleGlobalsSource, ModuleNamespaceSource
+from tracer.variables.namespaces import NamespaceVariable
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
 
-_WHOLE = ("keys", "values", "items", "copy")  # methods that go through all names
-_BY_NAME = ("get", "__contains__", "__getitem__", "__setitem__")
 
-
-class ModuleNamespaceVariable(VariableTracker):
+class ModuleNamespaceVariable(NamespaceVariable):
     """The globals of a module that is in `sys.modules` under its name."""
 
     def __init__(self, module: str, values: dict[str, Any]) -> None:
@@ -33,9 +30,6 @@ class ModuleNamespaceVariable(VariableTracker):
 
     def identity(self) -> Any:
         return self.values
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op in ("==", "!=") and isinstance(other, ModuleNamespaceVariable) and other.values is self.values:
@@ -62,24 +56,14 @@ class ModuleNamespaceVariable(VariableTracker):
         if type(name) is str and name in self.values and tx.effects.global_value(self.values, name) is None:
             tx.guard(DictContains(ModuleNamespaceSource(self.module), name, True))
             return boolean(True)
-        return boolean(self.find(tx, item) is not None)
-
-    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
-        return self.find(tx, key) or tx.raise_error(KeyError, key.constant())
+        return super().contains(tx, item)
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         if not (key.is_constant() and type(key.constant()) is str):
             unsupported("unsupported-subscript", value=self.describe(), key=key.describe())
         tx.effects.store_global(self.values, key.constant(), value, tx.break_step())
 
-    def length(self, tx: Tracer) -> VariableTracker:
-        return ConstantVariable(len(self._names(tx)))
-
-    def iterate(self, tx: Tracer) -> VariableTracker:
-        return self._copied(tx, with_values=False).iterate(tx)
-
     def _names(self, tx: Tracer) -> tuple[str, ...]:
-        """All names, guarded."""
         if any(values is self.values for values, _, _ in tx.effects.stored_globals()):
             unsupported("unsupported-iteration", value=self.describe())
         tx.guard(DictKeysMatch.of(ModuleNamespaceSource(self.module), self.values))
@@ -89,29 +73,16 @@ class ModuleNamespaceVariable(VariableTracker):
         names = self._names(tx)
         return tx.new_dict({name: self.get_item(tx, ConstantVariable(name)) if with_values else NONE for name in names})
 
-    def children(self) -> Iterable[VariableTracker]:
-        return ()
-
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name in (*_BY_NAME, *_WHOLE):
-            return tx.bound_builtin_method(self, name)
-        return super().get_attr(tx, name)
+        return tx.bound_builtin_method(self, name) if name == "__setitem__" else super().get_attr(tx, name)
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        if name == "get" and len(args) in (1, 2) and not kwargs:
-            return self.find(tx, args[0]) or (*args, NONE)[1]
-        if name == "__contains__" and len(args) == 1:
-            return self.contains(tx, *args)
-        if name == "__getitem__" and len(args) == 1:
-            return self.get_item(tx, *args)
-        if name == "__setitem__" and len(args) == 2:
+        if name == "__setitem__" and len(args) == 2 and not kwargs:
             self.set_item(tx, *args)
             return NONE
-        if name in _WHOLE and not args and not kwargs:
-            return self._copied(tx, name != "keys").call_method(tx, name, [], {})
-        unsupported("unsupported-method", value=self.describe(), name=name)
+        return super().call_method(tx, name, args, kwargs)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_globals(self.values)
