@@ -22,6 +22,7 @@ import logging
 import math
 import numbers
 import operator
+import os
 import pickle
 import random
 import re
@@ -209,6 +210,6 @@ space = types.SimpleNamespace(a=1, b=[2])
 NAMES = {name: value for name, value in globals().items() if not name.startswith("__") and name not in ("NAMES", "annotations")}
 NAMES["_abc"] = _abc
 _ = (
-    bisect, collections, copy, dataclasses, enum, hashlib, heapq, importlib, inspect, io, itertools, json, math, numbers, pickle,
-    random, re, sys, threading, time, types, warnings, weakref,
+    bisect, collections, copy, dataclasses, enum, hashlib, heapq, importlib, inspect, io, itertools, json, math, numbers, os,
+    pickle, random, re, sys, threading, time, types, warnings, weakref,
 )  # fmt: skip

@@ -129,11 +129,24 @@ def test_a_class_registered_between_calls_is_noticed():
     noticed(fn, (X,), lambda: Shape.register(Circle))
 
 
-def test_a_subclass_hook_of_the_user_breaks():
-    def fn(x):
-        return x + 1, isinstance(Marked(), Hooked), isinstance(Plain(), Hooked)
+class Counting(abc.ABC):
+    asked: list = []
 
-    breaks(fn, X)
+    @classmethod
+    def __subclasshook__(cls, subclass):
+        cls.asked.append(subclass)
+        return NotImplemented
+
+
+def test_a_subclass_hook_of_the_user_is_traced():
+    def fn(x):
+        return x + 1, isinstance(Marked(), Hooked), isinstance(Plain(), Hooked), issubclass(Marked, Hooked)
+
+    captured(fn, X)
+
+
+def test_a_subclass_hook_that_changes_something_breaks():
+    breaks(lambda x: (x + 1, isinstance(Plain(), Counting)), X)
 
 
 def test_a_class_pattern_asks_the_metaclass():
@@ -190,3 +203,14 @@ def test_an_optional_class_is_asked_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         captured(fn, X)
+
+
+def test_old_classes_of_tensors_are_told_by_dtype():
+    def fn(x):
+        kinds = (torch.FloatTensor, torch.LongTensor, torch.cuda.FloatTensor, torch.sparse.FloatTensor)
+        return x + 1, [[isinstance(value, kind) for kind in kinds] for value in (x, x.long(), PARAMETER, 3, [x])]
+
+    captured(fn, X)
+
+
+PARAMETER = torch.nn.Parameter(torch.ones(2))

@@ -6,6 +6,7 @@ import collections
 import copy
 import dataclasses
 import enum
+import types
 
 import pytest
 import torch
@@ -413,3 +414,16 @@ def test_a_copied_input_that_no_longer_fills_its_storage_is_noticed():
     compiled = tracer.optimize("eager")(fn)
     assert [compiled(t).untyped_storage().nbytes() for t in (torch.ones(3), torch.ones(4)[:3], torch.ones(3))] == [12, 16, 12]
     captured(fn, torch.ones(3))
+
+
+NAMESPACE = types.SimpleNamespace(a=1, b=[3])
+
+
+def test_copies_of_namespaces():
+    def fn(x):
+        made = types.SimpleNamespace(a=1, b=[x])
+        shallow, deep = copy.copy(made), copy.deepcopy(made)
+        deep.b.append(2)
+        return x + 1, shallow, deep, shallow.b is made.b, copy.copy(NAMESPACE), copy.deepcopy(NAMESPACE)
+
+    captured(fn, X)

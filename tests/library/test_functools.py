@@ -12,7 +12,7 @@ import pytest
 import torch
 from test.support import import_helper
 
-from tests.support import check, check_made
+from tests.support import captured, check, check_made
 
 X = torch.ones(2)
 
@@ -172,3 +172,23 @@ def test_hash_of_a_metaclass_is_not_run_while_tracing():
     asked = []
     check_made(fn, lambda: ((X,), {}), reset=asked.clear)
     assert not asked
+
+
+def test_functions_that_dispatch_are_made_inside():
+    def fn(x):
+        @functools.singledispatch
+        def scaled(value):
+            return value + 1
+
+        @scaled.register
+        def _(value: int):
+            return value * 2
+
+        @scaled.register(list)
+        def _of_lists(value):
+            return [scaled(each) for each in value]
+
+        scaled.register(torch.Tensor, lambda value: value * 7)
+        return scaled(x), scaled(3), scaled([1, x]), scaled(2.0), scaled.dispatch(int) is scaled.registry[int]
+
+    captured(fn, torch.arange(3.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 import inspect
@@ -237,3 +238,17 @@ def test_a_function_of_a_module_that_is_told_another_signature():
     same_after(lambda: setattr(plain, "__wrapped__", annotated), lambda x: (x * 2, parameters(plain)), X)
     del plain.__wrapped__
     same_after(lambda: setattr(plain, "__defaults__", (2,)), lambda x: (x * 2, parameters(plain)), X)
+
+
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self): ...
+
+
+class Square(Shape):
+    def area(self):
+        return 4
+
+
+def test_whether_a_class_is_abstract():
+    captured(lambda x: (x + 1, [inspect.isabstract(each) for each in (Shape, Square, int, 3)]), X)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tracer
-from tests.support import captured, check
+from tests.support import breaks, captured, check
 from tests.support.comparing import Comparison
 
 X = torch.arange(24.0).reshape(4, 6)
@@ -32,6 +32,12 @@ PROGRAMS = {
     "columns by a mask": lambda x: np.arange(9.0).reshape(3, 3)[:, np.array([True, False, True])],
     "indices that are written down": lambda x: (x.numpy()[np.s_[0:2, 1]], np.index_exp[1:2], np.s_[1:3]),
     "one array given twice": lambda x: np.diag_indices(3),
+    "rows of an array as bounds": lambda x: [x[tuple(slice(at, at + 2) for at in row)] for row in np.arange(6).reshape(3, 2)],
+    "numbers of a view": lambda x: (
+        x[np.arange(6).reshape(2, 3)[1][0] - 1],
+        x * np.arange(4.0)[1:][0],
+        x + np.eye(2, dtype=bool)[0, 1],
+    ),
 }
 
 
@@ -52,6 +58,17 @@ def test_an_array_that_is_written_to_is_not_known_any_more():
         view = numbers[1:]
         view[0] = x.numpy()[0, 5]
         return numbers + 1, numbers.sum(), view
+
+    captured(fn, X)
+
+
+def test_a_view_is_not_known_any_more_where_the_array_is_written_to():
+    def fn(x):
+        numbers = np.arange(4)
+        view = numbers[1:]
+        first = x[: view[0]]
+        numbers[1] = x.numpy()[0, 3]
+        return first, view + 1, view
 
     captured(fn, X)
 
@@ -201,3 +218,30 @@ def test_whether_a_number_that_varies_is_an_integer_is_left_to_numpy(value):
         return number.is_integer(), number + 1
 
     check(fn, np.float64(value))
+
+
+FLAG = np.bool_(True)
+OF_BOOLS = {
+    "operators": lambda x, flag: (x + flag, flag * x, x == flag, x**flag, x > flag),
+    "functions": lambda x, flag: (torch.add(x, flag), torch.where(x > 1, x, flag), torch.full((2,), flag), x.clamp(min=flag)),
+    "fills": lambda x, flag: (x.masked_fill(x > 1, flag), torch.zeros(2).fill_(flag)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.float16])
+@pytest.mark.parametrize("name", OF_BOOLS)
+def test_a_bool_of_numpy_is_a_float_to_torch(name, dtype):
+    x = torch.arange(4).to(dtype)
+    captured(lambda x: OF_BOOLS[name](x, np.bool_(True)), x)
+    captured(lambda x: OF_BOOLS[name](x, FLAG), x)
+
+
+def test_a_bool_of_numpy_cannot_be_stored_in_a_tensor():
+    def fn(x):
+        x[0] = np.bool_(True)
+
+    breaks(fn, X)
+
+
+def test_numbers_of_numpy_have_a_dtype():
+    captured(lambda x: (x + 1, np.int64(3).dtype == np.dtype("i8"), np.float32(3).dtype, np.bool_(True).dtype), X)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tracer
-from tests.support import check
+from tests.support import breaks, check
 
 
 @pytest.mark.parametrize("protocol", [None, 0, 2, pickle.HIGHEST_PROTOCOL])
@@ -64,3 +64,29 @@ def test_a_container_that_is_held_twice_is_written_once() -> None:
         return x + 1, pickle.dumps([(1, 2), (1, 2), shared, shared, [3], [3]])
 
     check(program, torch.randn(3), graphs=1)
+
+
+def test_a_pickle_of_plain_values_is_loaded() -> None:
+    data = pickle.dumps([{"a": (1, 2.5)}, None, b"x", [True]])
+
+    def program(x: torch.Tensor) -> Any:
+        made = pickle.loads(pickle.dumps({"a": 1, "b": [1, 2.0, "c"]}))
+        made["b"].append(x)
+        return x + made["a"], made, pickle.loads(data)
+
+    check(program, torch.randn(3), graphs=1)
+
+
+def test_a_pickle_of_objects_is_left_to_cpython() -> None:
+    shared: list[int] = [1]
+    for value in (complex(1, 2), {"a": shared, "b": shared}, torch.ones(2)):
+        data = pickle.dumps(value)
+        breaks(lambda x, data=data: (x + 1, pickle.loads(data)), torch.randn(3))
+    breaks(_of_nothing, torch.randn(3))
+
+
+def _of_nothing(x: torch.Tensor) -> Any:
+    try:
+        pickle.loads(b"")
+    except EOFError as error:
+        return x + 1, str(error)

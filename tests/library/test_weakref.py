@@ -299,3 +299,89 @@ def test_a_reference_is_not_followed_behind_a_store_that_may_release_its_target(
     g = tracer.compile(f)
     with pytest.raises(ReferenceError):
         g(X)
+
+
+class Holder:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def test_weak_containers_hold_what_is_alive() -> None:
+    def f(x: torch.Tensor) -> Any:
+        one, two = Holder(1), Holder(2)
+        members = weakref.WeakSet([one])
+        members.add(one)
+        by_object: Any = weakref.WeakKeyDictionary({one: x})
+        by_object[two] = 3
+        by_name: Any = weakref.WeakValueDictionary({"a": one})
+        asked = one in members, two in members, 3 in members, "b" in by_name, by_name.get("b"), bool(members), len(by_object)
+        gone_through = [each.value for each in by_object], list(by_object.values())[1], [name for name, _ in by_name.items()]
+        members.discard(one)
+        del by_object[two]
+        kinds = isinstance(members, weakref.WeakSet), type(by_name) is weakref.WeakValueDictionary
+        return x + len(members), asked, gone_through, by_object[one], by_name["a"].value, len(by_object), kinds
+
+    captured(f, X)
+
+
+def test_what_a_weak_container_lacks_is_named_by_a_weak_reference() -> None:
+    def f(x: torch.Tensor) -> Any:
+        one = Holder(1)
+        made: Any = weakref.WeakKeyDictionary()
+        try:
+            made[one]
+        except KeyError as error:
+            seen = error.args[0]() is one, type(error.args[0])
+        return x + 1, seen, made.get(one), made.pop(one, 3)
+
+    captured(f, X)
+
+
+def test_what_a_weak_container_may_have_lost_is_left_to_cpython() -> None:
+    def by_key(x: torch.Tensor) -> Any:
+        one = Holder(1)
+        counts: Any = weakref.WeakKeyDictionary()
+        counts[one] = 1
+        del one
+        return x + len(counts)
+
+    def by_value(x: torch.Tensor) -> Any:
+        made: Any = weakref.WeakValueDictionary()
+        made["a"] = Holder(1)
+        return x + len(made), made.get("a")
+
+    breaks(by_key, X)
+    breaks(by_value, X)
+
+
+def test_a_weak_container_of_what_has_no_weak_references_is_left_to_cpython() -> None:
+    def f(x: torch.Tensor) -> Any:
+        try:
+            weakref.WeakSet([3])
+        except TypeError as error:
+            return x + 1, str(error)
+
+    breaks(f, X)
+
+
+def test_a_weak_container_that_is_returned_holds_nothing_alive() -> None:
+    def f(x: torch.Tensor) -> Any:
+        one = Holder(1)
+        made: Any = weakref.WeakKeyDictionary()
+        made[one] = x + 1
+        return made, one
+
+    made, one = tracer.compile(f, fullgraph=True)(X)
+    assert torch.equal(made[one], X + 1)
+    del one
+    gc.collect()
+    assert len(made) == 0
+
+
+def test_weak_containers_are_compared_by_cpython() -> None:
+    def f(x: torch.Tensor) -> Any:
+        one = Holder(1)
+        sets = weakref.WeakSet([one]) == weakref.WeakSet([one]), weakref.WeakSet() != weakref.WeakSet([one])
+        return x + 1, sets, {one: 1} == weakref.WeakKeyDictionary({one: 1})
+
+    breaks(f, X)

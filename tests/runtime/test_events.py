@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 import threading
 import weakref
 
@@ -54,7 +55,7 @@ def provoke(tmp_path):
     two(torch.ones(1))
     breaking = tracer.compile(lambda x, prompt: print(end=prompt[:0]) or x + 1)
     breaking(torch.ones(2), PROMPT)
-    tracer.compile(lambda x, prompt: (locals(), x)[1])(torch.ones(2), PROMPT)
+    tracer.compile(lambda x, prompt: (sys._getframe(), x)[1])(torch.ones(2), PROMPT)
 
 
 def test_every_event_is_filled_and_shows_no_value(events, tmp_path):

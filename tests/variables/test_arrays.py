@@ -257,6 +257,38 @@ def test_arrays_that_torch_cannot_share_are_left_to_numpy():
             assert np.array_equal(traced(array), array + 1)
 
 
+READ_ONLY = np.arange(3.0)
+READ_ONLY.flags.writeable = False
+
+
+def test_an_array_that_is_read_only_shares_its_memory_with_the_graph():
+    def program(x, spread):
+        return x.numpy() + READ_ONLY, READ_ONLY[1:], spread * 2, spread.T, READ_ONLY.copy(), torch.from_numpy(READ_ONLY.copy())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        captured(program, torch.ones(2, 3), np.broadcast_to(np.ones((2, 1)), (2, 3)))
+    traced = compiled(lambda a: (a, a + 1), Settings(backend="eager", fullgraph=True))
+    assert traced(READ_ONLY)[0] is READ_ONLY and not READ_ONLY.flags.writeable
+    assert traced(READ_ONLY.copy())[0].flags.writeable
+
+
+def test_a_write_to_an_array_that_is_read_only_is_left_to_numpy():
+    def program(x):
+        try:
+            READ_ONLY[0] = 3
+        except ValueError as error:
+            return x + 1, str(error)
+
+    breaks(program, torch.ones(2))
+    traced = compiled(lambda a: a.__setitem__(0, 7.0), Settings(backend="eager"))
+    written = np.zeros(3)
+    traced(written)
+    with pytest.raises(ValueError, match="read-only"):
+        traced(READ_ONLY)
+    assert written[0] == 7 and READ_ONLY[0] == 0
+
+
 LEFT_TO_NUMPY = {
     "an array and a tensor": lambda a: a + torch.ones(2, 3),
     "data for Python": lambda a: (a * 2).tolist(),

@@ -435,3 +435,16 @@ def test_a_made_class_as_a_key_and_as_a_factory():
 
     checked = captured(fn, X)
     assert type(checked.result[2]["a"]) is checked.result[3]
+
+
+def test_a_property_made_inside_is_read_by_hand():
+    class Owner:
+        value = 3
+
+    def fn(x):
+        owner, stored = Owner(), []
+        made = property(lambda self: self.value, lambda self, value: stored.append(value))
+        made.__set__(owner, x + 1)
+        return x * made.__get__(owner), made.__get__(owner, Owner), stored
+
+    captured(fn, X)

@@ -209,3 +209,20 @@ def test_a_class_of_modules_computes_attributes(registered, monkeypatch):
     captured_made(program, lambda: ((X,), {}), reset=forget)
     assert module.two == 2 and "two" in vars(module)
     captured(program, X)
+
+
+class Dispatching(types.ModuleType):
+    factor = 4
+
+    @staticmethod
+    def doubled(x):
+        return 2 * x
+
+    @classmethod
+    def scaled(cls, x):
+        return x * cls.factor
+
+
+def test_a_class_of_modules_holds_functions_and_values():
+    module = Dispatching("dispatching_module_of_a_test")
+    captured(lambda x: (module.doubled(x), module.scaled(x), x + module.factor), X)

@@ -60,6 +60,7 @@ NAMES = (
     "torch._C._functorch.get_interpreter_stack",
     "torch._C._functorch.get_unwrapped",
     "torch._C._functorch.is_functorch_wrapped_tensor",
+    "torch._C._functorch.maybe_current_level",
     "torch._C._functorch.peek_interpreter_stack",
     "torch._C._get_accelerator",
     "torch._C._get_cudnn_allow_tf32",

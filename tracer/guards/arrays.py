@@ -11,15 +11,15 @@ from tracer.guards.references import class_name
 from tracer.sources.base import Source
 
 
-def is_shareable_array(value: Any, cls: type, dtype: np.dtype[Any]) -> bool:
-    """Whether a value is exactly a `cls` of that dtype, and torch.from_numpy takes it without a copy or a warning."""
+def is_shareable_array(value: Any, cls: type, dtype: np.dtype[Any], writeable: bool = True) -> bool:
+    """Whether a value is exactly a `cls` of that dtype, and a tensor can share its memory without a copy."""
     array: Any = value
     if type(value) is not cls or array.dtype != dtype:
         return False
     if cls is not np.ndarray:
         return True
     flags, size = array.flags, dtype.itemsize
-    return flags.writeable and flags.aligned and all(step >= 0 and step % size == 0 for step in array.strides)
+    return flags.writeable is writeable and flags.aligned and all(step >= 0 and step % size == 0 for step in array.strides)
 
 
 @guard_kind
@@ -29,19 +29,22 @@ class ArrayMatch(Guard):
     source: Source
     cls: type
     dtype: str
+    writeable: bool = True
     kind: ClassVar[str] = "ARRAY_MATCH"
     rank: ClassVar[int] = 0
 
     def check(self, code: CheckScope) -> str | None:
         check = code.const(is_shareable_array, "is_shareable_array")
         cls, dtype = code.const(self.cls, "cls"), code.const(np.dtype(self.dtype), "dtype")
-        return f"{check}({code.read(self.source)}, {cls}, {dtype})"
+        return f"{check}({code.read(self.source)}, {cls}, {dtype}{', False' * (not self.writeable)})"
 
     def lines(self) -> list[str]:
-        return [f"is_shareable_array({self.source.name}, numpy.{self.cls.__name__}, {self.dtype!r})"]
+        writeable = ", writeable=False" * (not self.writeable)
+        return [f"is_shareable_array({self.source.name}, numpy.{self.cls.__name__}, {self.dtype!r}{writeable})"]
 
     def explain(self, *seen: Any) -> Mismatch:
-        return _changed(self.source, f"{self.cls.__name__} of {self.dtype}", seen[0])
+        kind = "" if self.writeable else "read-only "
+        return _changed(self.source, f"{kind}{self.cls.__name__} of {self.dtype}", seen[0])
 
 
 @guard_kind
@@ -67,7 +70,8 @@ class ScalarMatch(Guard):
 
 def _changed(source: Source, expected: str, seen: Any) -> Mismatch:
     dtype = f" of {seen.dtype}" if isinstance(seen, (np.ndarray, np.generic)) else ""
-    now = f"{class_name(type(seen))}{dtype}"
+    kind = "read-only " if isinstance(seen, np.ndarray) and not seen.flags.writeable else ""
+    now = f"{kind}{class_name(type(seen))}{dtype}"
     return Mismatch(f"{source.name} was {expected}, is {now}", expected, now)
 
 

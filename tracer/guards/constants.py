@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import enum
 import math
 import types
@@ -43,6 +44,7 @@ LIBRARY_VALUES = (
     datetime.datetime,
     datetime.timedelta,
     datetime.timezone,
+    decimal.Decimal,
     *NATIVE_ENUMS,
 )
 _SEQUENCES = (tuple, torch.Size, frozenset)
@@ -114,13 +116,16 @@ _PARTS_OF_VALUES = (int, bytes, str, datetime.timedelta, datetime.timezone)
 
 
 def _value_parts(value: Any) -> tuple[Any, ...]:
-    """The parts that make up a value of `datetime`. Two values that are equal may still differ in their time zones."""
+    """The parts that make up a value. Equal times may still differ in their time zones, equal decimals in their digits."""
     match value:
         case datetime.timedelta():
             return value.days, value.seconds, value.microseconds
         case datetime.timezone():
             given: tuple[Any, ...] = value.__getinitargs__()  # type: ignore[attr-defined]  # has one, by its class
             return given
+        case decimal.Decimal():
+            sign, digits, exponent = value.as_tuple()
+            return sign, "".join(map(str, digits)), str(exponent)
     if type(value) in NATIVE_ENUMS:
         return (int(value),)
     found: tuple[Any, ...] = value.__reduce_ex__(4)[1]

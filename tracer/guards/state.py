@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.guards.demands import Demand, State
 
 if TYPE_CHECKING:
@@ -89,3 +90,23 @@ class WarningFiltersMatch(Guard):
 
     def _fields(self) -> tuple[Any, ...]:
         return (len(self.filters),)
+
+
+@guard_kind
+class AnswerMatch(Guard):
+    """A function, called without arguments, returns what it returned while tracing."""
+
+    question: Callable[[], Any]
+    answer: Any  # hashable: a list is given as a tuple
+    kind: ClassVar[str] = "ANSWER_MATCH"
+
+    def check(self, code: CheckScope) -> str | None:
+        ask = f"{code.const(self.question, 'ask')}()"
+        return f"{f'(*{ask},)' if type(self.answer) is tuple else ask} == {self.answer!r}"
+
+    def lines(self) -> list[str]:
+        return [f"{self.question.__name__}() == {self.answer!r}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        now = shown(self.question())
+        return Mismatch(f"{self.question.__name__}() changed", shown(self.answer), now)

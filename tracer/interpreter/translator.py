@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import re
+import sys
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 
 from tracer import logs
-from tracer.bytecode import Instruction, Program, outermost_loops, program
+from tracer.bytecode import Instruction, Program, original_position, outermost_loops, program
 from tracer.errors import forget_frames
 from tracer.graph_breaks import unsupported
 from tracer.interpreter import (
@@ -150,6 +151,7 @@ class InstructionTranslator:
         self.keyword_names: tuple[str, ...] = ()
         self.result: VariableTracker | None = None
         self.yielded = False
+        self.gave_locals = False
         self.handled_outside: VariableTracker | None = None  # the exception handled where this generator's frame was resumed
         self.namespace = namespace  # of a class body
         self._module_stack: dict[str, tuple[str, type]] | None = None
@@ -281,6 +283,20 @@ class InstructionTranslator:
         value = self.load_local(name) if cell is None else cell.read(self)
         assert value is not None
         return value
+
+    def named_values(self) -> dict[str, VariableTracker] | None:
+        """The variables of this frame that have a value, in the order of `locals()`."""
+        code, _ = original_position(self.code, self.inst.index)
+        hides = any(inst.opname == "LOAD_FAST_AND_CLEAR" for inst in self.program.instructions)
+        if self.namespace is not None or hides or (self.gave_locals and sys.version_info < (3, 13)):
+            return None
+        values: dict[str, VariableTracker] = {}
+        for name in dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars)):
+            cell = self.cells.get(name)
+            value = cell.read(self) if cell is not None else self.load_local(name) if self.locals.get(name) is not None else None
+            if value is not None:
+                values[name] = value
+        return values
 
     # -- position and frames -------------------------------------------------------------------------------------
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.library.class_checks import find_attr
+from tracer.library.frames_of_callers import locals_of_caller
 from tracer.protocol.lookups import lookup, storage_base, type_name
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.classes import ClassVariable, SuperVariable
-from tracer.variables.containers.lists import NamedTupleVariable
+from tracer.variables.containers.lists import NamedTupleVariable, TupleVariable
 from tracer.variables.containers.tuples import acts_as_tuple
 from tracer.variables.functions.callables import (
     BoundMethodVariable,
@@ -127,26 +128,8 @@ except TypeError as _error:
 @models(vars)
 def _vars(tx: Tracer, *obj: Value) -> Value:
     if not obj:
-        unsupported("frame-introspection", function="vars()")
+        return locals_of_caller(tx)
     return obj[0].get_attr(tx, "__dict__")
-
-
-@models(locals, globals)
-def _introspection(tx: Tracer) -> Value:
-    unsupported("frame-introspection", function="locals() or globals()")
-
-
-@models(eval, exec)
-def _evaluation(tx: Tracer, source: Value, *namespaces: Value, **options: Value) -> Value:
-    """Without a namespace the code sees the locals of the frame."""
-    if not namespaces or namespaces[0].is_constant():
-        unsupported("frame-introspection", function="eval() or exec() without a namespace")
-    unsupported("side-effect-call", name="eval or exec", value=source.describe())
-
-
-@models(breakpoint)
-def _breakpoint(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-    unsupported("frame-introspection", function="breakpoint()")
 
 
 # -- making objects ----------------------------------------------------------------------------------------------------
@@ -158,6 +141,13 @@ def _namespace(tx: Tracer, /, **kwargs: Value) -> Value:
     for name, value in kwargs.items():
         tx.effects.store_attribute(made, name, value)
     return made
+
+
+@models(types.SimpleNamespace.__reduce__)
+def _reduce_namespace(tx: Tracer, self: Value, /) -> Value:
+    assert isinstance(self, UserObjectVariable)
+    attributes = tx.instance_dict(self, self.value)
+    return TupleVariable([tx.class_variable(self.cls, self), TupleVariable([]), attributes])
 
 
 @models(types.MethodType)

@@ -37,6 +37,7 @@ _BY_CLASS = frozenset(
     (type.__instancecheck__, abc.ABCMeta.__instancecheck__)
     + tuple(type(cls).__instancecheck__ for cls in (torch.nn.Parameter, torch.nn.Buffer, torch.Tensor))
 )
+_CHECK_OF_OLD_CLASSES: Any = type(torch.FloatTensor).__instancecheck__  # by dtype, device and layout
 _UNSUBSCRIPTED: type = typing._SpecialGenericAlias  # type: ignore[attr-defined]  # typing.List and the like
 _UNIONS = (types.UnionType, type(typing.Optional[int]))  # noqa: UP045  (typing's own kind, one with the other since 3.14)
 _PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
@@ -73,10 +74,17 @@ def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
             if attribute is not None and attribute.truth(tx):
                 return True
         return is_subclass(tx, tx.class_variable(kind, value), cls)
+    if check is _CHECK_OF_OLD_CLASSES:
+        return issubclass(kind, torch.Tensor) and value.call_method(tx, "type", [], {}).constant() == _old_name(cls.value)
     if not isinstance(check, types.FunctionType):
         unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}")
     function = tx.class_attr(owner, "__instancecheck__", None)
     return function.call(tx, [cls, value], {}).truth(tx)
+
+
+def _old_name(cls: type) -> str:
+    """What `tensor.type()` says of tensors that are instances of a class such as torch.FloatTensor."""
+    return f"{cls.__module__}.{cls.__name__}"
 
 
 def is_of(value: Value, kinds: type | tuple[type, ...]) -> bool:
@@ -117,17 +125,36 @@ def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
     tx.guard(AbcRegistryMatch())
     hook = lookup(base, "__subclasshook__")[1]
     function = getattr(hook, "__func__", hook)
+    answered: Any = NotImplemented
     if isinstance(function, types.FunctionType) and not _of_the_standard_library(function):
-        unsupported("unsupported-builtin", function=f"issubclass with {base.__qualname__}, which has a __subclasshook__")
+        answered = _answer_of_hook(tx, cls, base)
     try:
         answer = answer_of_abc(cls, base)
         by_itself = base in cls.__mro__ or base.__subclasshook__(cls) is True
         if answer and id(cls) in tx.trace.findings.recreated and not by_itself:
             unsupported("unsupported-builtin", function=f"issubclass of {cls.__qualname__}, which was registered")
+        if answered not in (answer, NotImplemented):  # abc remembers what the hook has said before
+            unsupported("unsupported-builtin", function=f"issubclass with {base.__qualname__}, which has a __subclasshook__")
         rely_on_answer(cls, base, answer)
         return answer
     except TypeError as error:  # the protocol is not @runtime_checkable
         tx.raise_error(TypeError, *error.args)
+
+
+def _answer_of_hook(tx: Tracer, cls: type, base: type) -> Any:
+    """What the program's `__subclasshook__` answers. abc remembers answers and may not call it: it is traced for what it
+    reads, and changes nothing."""
+    name = f"issubclass with {base.__qualname__}, which has a __subclasshook__"
+
+    def refuse(changed: Value | None) -> None:
+        if changed is None or changed.source is not None:
+            unsupported("unsupported-builtin", function=name)
+
+    with tx.effects.observed_by(refuse):
+        answer = tx.class_variable(base).get_attr(tx, "__subclasshook__").call(tx, [tx.class_variable(cls)], {})
+    if not answer.is_constant():
+        unsupported("unsupported-builtin", function=name)
+    return answer.constant()
 
 
 def answer_of_abc(cls: type, base: type) -> bool:

@@ -71,8 +71,3 @@ class KeyWrapperVariable(VariableTracker):
 @models(functools.cmp_to_key)
 def _cmp_to_key(tx: Tracer, mycmp: Value) -> Value:
     return KeyWrapperVariable(mycmp)
-
-
-@models(functools.singledispatch)
-def _singledispatch(tx: Tracer, *args: Value) -> Value:
-    unsupported("unsupported-builtin", function="functools.singledispatch")

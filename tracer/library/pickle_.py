@@ -1,7 +1,8 @@
-"""Models of `pickle`: dumps of plain values that are known while tracing. Everything else is left to CPython."""
+"""Models of `pickle`, for plain values that are known while tracing. Everything else is left to CPython."""
 
 from __future__ import annotations
 
+import io
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -66,3 +67,33 @@ def _dumps(tx: Tracer, value: VariableTracker, /, protocol: VariableTracker | No
         return ConstantVariable(pickle.dumps(_Copied(tx).copy(value), chosen))
     except (TypeError, ValueError):  # CPython raises it instead
         unsupported("unsupported-builtin", function="pickle.dumps, which fails,")
+
+
+class _OfPlainValues(pickle.Unpickler):
+    """Makes no objects of other classes, which would run their code."""
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        unsupported("unsupported-builtin", function=f"pickle.loads of a {module}.{name}")
+
+
+@models(pickle.loads)
+def _loads(tx: Tracer, data: VariableTracker, /) -> VariableTracker:
+    if not data.is_constant() or type(data.constant()) is not bytes:
+        unsupported("unsupported-builtin", function=f"pickle.loads of {data.describe()}")
+    try:
+        value = _OfPlainValues(io.BytesIO(data.constant())).load()
+    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, AttributeError, TypeError):
+        unsupported("unsupported-builtin", function="pickle.loads, which fails,")  # CPython raises it instead
+    _refuse_shared(value, set())
+    return tx.literal(value)
+
+
+def _refuse_shared(value: Any, met: set[int]) -> None:
+    """A container that is held twice would become two."""
+    if type(value) not in (list, dict, tuple, set, bytearray):
+        return
+    if id(value) in met and value != ():
+        unsupported("unsupported-builtin", function="pickle.loads of a value that holds one container twice")
+    met.add(id(value))
+    for part in value.values() if type(value) is dict else value:
+        _refuse_shared(part, met)

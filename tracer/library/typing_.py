@@ -6,12 +6,13 @@ import typing
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
+from tracer.library.frames_of_callers import function_of
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.type_forms import made
 from tracer.variables.containers.dicts import DictVariable
-from tracer.variables.functions.python_functions import UserFunctionVariable
+from tracer.variables.functions.python_functions import NestedFunctionVariable, UserFunctionVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 @models(typing.get_type_hints)
 def _get_type_hints(tx: Tracer, obj: VariableTracker) -> VariableTracker:
     """For functions, whose annotations are guarded, and classes. Names in string annotations are looked up while tracing."""
+    if isinstance(obj, NestedFunctionVariable):
+        return _hints_of_made(tx, obj)
     if not isinstance(obj, (UserFunctionVariable, ClassVariable)):
         unsupported("unsupported-builtin", function=f"typing.get_type_hints of {obj.describe()}")
     if isinstance(obj, UserFunctionVariable):
@@ -32,3 +35,30 @@ def _get_type_hints(tx: Tracer, obj: VariableTracker) -> VariableTracker:
     except Exception as error:
         unsupported("unsupported-builtin", cause=error, function=f"typing.get_type_hints: {error}")
     return DictVariable({name: (ConstantVariable(name), made(hint)) for name, hint in hints.items()})
+
+
+def _hints_of_made(tx: Tracer, function: NestedFunctionVariable) -> VariableTracker:
+    """Of a function that the trace made, whose annotations are classes or None."""
+    annotations = function.get_attr(tx, "__annotations__")
+    assert isinstance(annotations, DictVariable)
+    hints: dict[str, VariableTracker] = {}
+    for name, given in annotations.pairs(tx):
+        hint = _evaluated(tx, function, given)
+        if not isinstance(hint, ClassVariable) and not hint.is_none():
+            unsupported("unsupported-builtin", function=f"typing.get_type_hints with {hint.describe()} for {name.constant()!r}")
+        hints[name.constant()] = tx.class_variable(type(None)) if hint.is_none() else hint
+    return tx.new_dict(hints)
+
+
+def _evaluated(tx: Tracer, function: NestedFunctionVariable, hint: VariableTracker) -> VariableTracker:
+    """An annotation; for a text, what it says among the globals of the function."""
+    text = hint.constant() if hint.is_constant() else None
+    if type(text) is not str:
+        return hint
+    try:
+        code = function_of(text, ())
+    except SyntaxError:
+        code = None
+    if code is None:
+        unsupported("unsupported-builtin", function=f"typing.get_type_hints with {text!r}")
+    return tx.inline(NestedFunctionVariable(code, function.globals, function.globals_owner, code.co_qualname), [], {})

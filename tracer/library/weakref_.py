@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import defines, type_name
+from tracer.protocol.lookups import defines
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.builders.weak_references import WeakProxyVariable, WeakReferenceVariable
+from tracer.variables.builders.weak_containers import WeakContainerVariable
+from tracer.variables.builders.weak_references import reference_to
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -27,15 +28,21 @@ def _proxy(tx: Tracer, target: VariableTracker, /, *callback: VariableTracker) -
 
 
 def _made(tx: Tracer, kind: type, target: VariableTracker, callback: tuple[VariableTracker, ...]) -> VariableTracker:
-    """An object has one weak reference and one weak proxy without a callback: every call returns the same."""
     if callback:
         unsupported("unsupported-call", value=f"a weak reference to {target.describe()} with a callback")
-    made = tx.trace.weak_references.setdefault(target, {})
-    if kind in made:
-        return made[kind]
-    cls = target.python_type()
-    if not type.__dict__["__weakrefoffset__"].__get__(cls):
-        tx.raise_error(TypeError, f"cannot create weak reference to {type_name(cls)!r} object")
-    args = None, None, target, tx.break_step()
-    made[kind] = WeakReferenceVariable(*args) if kind is weakref.ReferenceType else WeakProxyVariable(kind, *args)
-    return made[kind]
+    return reference_to(tx, kind, target)
+
+
+def _model_of_container(cls: type) -> Any:
+    def model(tx: Tracer, *content: VariableTracker) -> VariableTracker:
+        like = set if cls is weakref.WeakSet else dict
+        made = WeakContainerVariable(cls, tx.class_variable(like).call(tx, [], {}))
+        if content:
+            made.call_method(tx, "update", list(content), {})
+        return made
+
+    return model
+
+
+for _cls in (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary):
+    models(_cls)(_model_of_container(_cls))

@@ -144,4 +144,4 @@ def is_foldable(function: Any) -> bool:
 
 
 # Class methods of date, time and the like. The others, such as `now` and `fromtimestamp`, read the clock or the time zone.
-_PURE_CONSTRUCTORS = ("fromisoformat", "fromordinal", "fromisocalendar", "combine")
+_PURE_CONSTRUCTORS = ("from_float", "fromisoformat", "fromordinal", "fromisocalendar", "combine")

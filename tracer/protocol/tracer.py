@@ -280,6 +280,7 @@ class IsLocated(Protocol):
     step: int  # the step of the trace at which the current instruction began
     inst: Instruction
     left_at: LeftAt
+    gave_locals: bool  # whether the code has called `locals`
 
     @property
     def parent(self) -> Frame | None:
@@ -302,6 +303,10 @@ class IsLocated(Protocol):
 
     def first_argument(self) -> VariableTracker:
         """The first argument of this frame, which `super()` without arguments uses."""
+
+    def named_values(self) -> dict[str, VariableTracker] | None:
+        """What `locals()` gives in this frame; None where it is more than a new dict of the variables: before Python 3.13, a
+        frame has one, which each call of `locals` or `eval` brings up to date."""
 
     def inner_frame(
         self,

@@ -14,6 +14,7 @@ import torch
 
 from shapes import DimConstraint, DimPolicy, Past, SizeHistory
 from tracer import config
+from tracer.guards.constants import constant_key
 from tracer.operators.layout import stride_terms
 from tracer.sources.attributes import AttrSource
 from tracer.sources.base import RootSource, Source
@@ -183,11 +184,11 @@ class DynamismPolicy:
         return isinstance(source, LocalSource) and source.local_name in self._changed_by_loop
 
     def value_is_constant(self, source: Source, value: Any) -> bool:
-        """Whether a date or time is a constant of the trace. One that is an argument, or has changed between calls, probably
-        comes from a clock, and is none."""
+        """Whether a date, time or decimal is a constant of the trace. One that is an argument, or has changed between calls, may
+        come from a clock, and is none."""
         known = self._scalars.get(source.name)
         if known is None:
-            known = not _comes_from_caller(source) and not self.history.observe(source.name, (hash(value),))
+            known = not _comes_from_caller(source) and not self.history.observe(source.name, (hash(constant_key(value)),))
             self._scalars[source.name] = known
         return known
 

@@ -145,7 +145,21 @@ def tensor_of_array(array: Any) -> torch.Tensor:
     cls = type(array)
     if cls is not np.ndarray and not cls.__module__ == "numpy":
         raise TypeError(f"{cls.__name__} is neither an array nor a scalar of NumPy")
-    return torch.from_numpy(array if cls is np.ndarray else np.array(array))
+    if cls is not np.ndarray:
+        return torch.from_numpy(np.array(array))
+    return torch.from_numpy(array if array.flags.writeable else np.asarray(_Unprotected(array)))
+
+
+class _Unprotected:
+    """The memory of a read-only array, of which torch makes a tensor without a warning. The trace knows that it is read-only."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        interface = self._array.__array_interface__
+        return {**interface, "data": (interface["data"][0], False)}
 
 
 def tensor_of_number(number: float) -> torch.Tensor:

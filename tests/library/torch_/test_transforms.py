@@ -233,3 +233,14 @@ def test_gradients_flow_through_chunks_of_vmap():
         gradients.append(leaf.grad)
     assert torch.equal(gradients[0], gradients[1])
     torch.testing.assert_close(gradients[0], gradients[2])
+
+
+def _by_wrapping(x):
+    asked = torch._C._functorch
+    level = asked.maybe_current_level() or 5
+    return (x + 1 if asked.is_batchedtensor(x) else x - 1) * (2 if asked.is_gradtrackingtensor(x) else 3) + level
+
+
+def test_a_program_asks_which_transforms_it_is_in():
+    slope = func.grad(lambda x: _by_wrapping(x).sum())
+    captured(lambda x: (_by_wrapping(x), vmap(_by_wrapping)(x), slope(x), vmap(slope)(x)), X)

@@ -126,9 +126,11 @@ def collecting_warnings() -> Iterator[list[Any]]:
         yield caught
 
 
-def computed_by_numpy(operation: ArrayOperation, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any] | None:
+def computed_by_numpy(
+    operation: ArrayOperation, args: list[Any], kwargs: dict[str, Any], views: bool = False
+) -> tuple[Any] | None:
     """What NumPy gives for these very values, in a tuple, since it may be None; None if it raises or warns, writes to an array of
-    them, or gives their memory."""
+    them, or gives their memory. `views`: it may give their memory."""
     kind, _, name = operation.name.partition(":")
     arrays = [leaf for leaf in arrays_in((args, kwargs)) if isinstance(leaf, np.ndarray)]
     before = [array.tobytes() for array in arrays]
@@ -142,7 +144,7 @@ def computed_by_numpy(operation: ArrayOperation, args: list[Any], kwargs: dict[s
     shared = any(
         isinstance(leaf, np.ndarray) and np.may_share_memory(leaf, each) for leaf in arrays_in(result) for each in arrays
     )
-    return None if shared else (result,)
+    return None if shared and not views else (result,)
 
 
 def try_in_numpy(operation: ArrayOperation, arguments: MakeArguments) -> tuple[Any, TrialArrays]:

@@ -11,6 +11,8 @@ from tracer.bytecode import Instruction
 from tracer.errors import ImportFirst
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.handlers import breaks, handles
+from tracer.library.importlib_ import lacks, raise_if_missing, raise_import_error
+from tracer.protocol.variable import ObservedException, is_exception
 from tracer.sources.roots import ModuleSource
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def import_name(tx: Frame, inst: Instruction) -> None:
     if level:
         package = tx.globals.get("__package__") or tx.globals.get("__name__", "").rpartition(".")[0]
         name = importlib.util.resolve_name("." * level + name, package)
+    raise_if_missing(tx, name)
     module = sys.modules.get(name)
     if module is None:
         _import_first(tx, name)
@@ -32,7 +35,7 @@ def import_name(tx: Frame, inst: Instruction) -> None:
         name = name.partition(".")[0]
         module = sys.modules[name]
     for attribute in names or ():
-        if attribute == "*" or not hasattr(module, attribute):
+        if attribute == "*" or not (hasattr(module, attribute) or lacks(module, attribute)):
             _import_first(tx, f"{name}.{attribute}")
     tx.push(tx.wrap(module, ModuleSource(name)))
 
@@ -61,7 +64,13 @@ def _is_there(name: str) -> bool:
 @handles("IMPORT_FROM")
 def import_from(tx: Frame, inst: Instruction) -> None:
     """module -> module, module.name"""
-    tx.push(tx.stack[-1].get_attr(tx, inst.argval))
+    module = tx.stack[-1]
+    try:
+        tx.push(module.get_attr(tx, inst.argval))
+    except ObservedException as raised:
+        if is_exception(raised.value, AttributeError) and lacks(module.identity(), inst.argval):
+            raise_import_error(tx, f"from {module.identity().__name__} import {inst.argval}")
+        raise
 
 
 breaks("IMPORT_STAR", why="found in the code of modules only")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import inspect
 import types
 from collections.abc import Callable
 from typing import Any
 
+from tracer.inside import graph_break
 from tracer.library.polyfills.replacing import replaces
 from tracer.protocol.error_words import words_of
 
@@ -22,6 +24,17 @@ def unwrap(func: Any, *, stop: Callable[[Any], bool] | None = None) -> Any:
                 raise ValueError(f"wrapper loop when unwrapping {met[0]!r}")
         met.append(func)
     return func
+
+
+@replaces(inspect.isabstract)
+def isabstract(object: Any) -> bool:
+    """For a class that `ABCMeta.__new__` has made to the end: before, CPython looks through its bases."""
+    if not isinstance(object, type):
+        return False
+    names = object.__dict__.get("__abstractmethods__")
+    if names is None and isinstance(object, abc.ABCMeta):
+        graph_break()
+    return bool(names)
 
 
 _NO_ANNOTATIONS = words_of(inspect.get_annotations, 0)

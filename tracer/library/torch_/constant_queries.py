@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tracer.effects.switches import CUDNN_PRECISIONS, MATMUL_PRECISIONS, SWITCHES, Switch, get_precision, set_precision
 from tracer.graph_breaks import unsupported
-from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
+from tracer.guards.state import AnswerMatch
+from tracer.library.questions import model_of_question
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import NONE
@@ -20,40 +21,11 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 
-@guard_kind
-class AnswerMatch(Guard):
-    """A function, called without arguments, returns what it returned while tracing."""
-
-    question: Callable[[], Any]
-    answer: Any  # hashable: a list is given as a tuple
-    kind: ClassVar[str] = "ANSWER_MATCH"
-
-    def check(self, code: CheckScope) -> str | None:
-        ask = f"{code.const(self.question, 'ask')}()"
-        return f"{f'(*{ask},)' if type(self.answer) is tuple else ask} == {self.answer!r}"
-
-    def lines(self) -> list[str]:
-        return [f"{self.question.__name__}() == {self.answer!r}"]
-
-    def explain(self, *seen: Any) -> Mismatch:
-        now = shown(self.question())
-        return Mismatch(f"{self.question.__name__}() changed", shown(self.answer), now)
-
-
 _QUESTIONS = """
 distributed.is_initialized get_num_threads is_warn_always_enabled is_anomaly_enabled
 is_anomaly_check_nan_enabled _C._autograd._profiler_enabled _C._is_multithreading_enabled _C._is_view_replay_enabled
 _C._get_onednn_allow_tf32
 """
-
-
-def _ask(question: Callable[[], Any]) -> Callable[..., VariableTracker]:
-    def model(tx: Tracer) -> VariableTracker:
-        answer = question()
-        tx.guard(AnswerMatch(question, answer))
-        return tx.literal(answer)
-
-    return model
 
 
 def _resolve(path: str) -> Any:
@@ -94,7 +66,7 @@ for _switch in SWITCHES:
 for _path in _QUESTIONS.split():
     _question = _resolve(_path)
     if _question is not None:  # not in every build
-        models.of_plain_tensors(_question)(_ask(_question))
+        models.of_plain_tensors(_question)(model_of_question(_question))
 
 
 # -- settings of precision --------------------------------------------------------------------------------------------------
@@ -122,7 +94,7 @@ def _model_of_asking_a_precision(ask: Callable[[], Any], *keepers: Switch) -> Ca
             if (at_entry := tx.trace.torch_state.at_entry(keeper)) and keeper.ask() != at_entry:  # the program has changed it
                 tx.guard(AnswerMatch(keeper.ask, at_entry))
                 return tx.literal(ask())
-        return _ask(ask)(tx)
+        return model_of_question(ask)(tx)
 
     return model
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from tracer.graph_breaks import unsupported
-from tracer.library.torch_.constant_queries import AnswerMatch
+from tracer.guards.state import AnswerMatch
 from tracer.protocol.models import models, named_models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean

@@ -43,6 +43,7 @@ _QUERIES: tuple[Any, ...] = (
     torch._C._get_privateuse1_backend_name,
     torch._C._functorch.peek_interpreter_stack,
     torch._C._are_functorch_transforms_active,
+    torch._C._functorch.maybe_current_level,
     torch.cuda.is_available,
     torch.cuda.device_count,
     torch.cuda.is_bf16_supported,

@@ -52,6 +52,20 @@ def _model_that_folds(function: Any) -> Any:
     return model
 
 
+def _of_wrapping(question: Any) -> Any:
+    """The model of a question about the transforms that a tensor is wrapped by: its fake is wrapped by the same."""
+
+    def model(tx: Tracer, tensor: Value) -> Value:
+        if not isinstance(tensor, TensorVariable):
+            unsupported("unsupported-builtin", function=f"torch.{question.__name__}")
+        return tx.literal(question(tensor.fake))
+
+    return model
+
+
+_ABOUT_WRAPPING = "is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_tensor is_legacy_batchedtensor maybe_get_level"
+for _name in _ABOUT_WRAPPING.split():
+    models.of_plain_tensors(getattr(torch._C._functorch, _name))(_of_wrapping(getattr(torch._C._functorch, _name)))
 for _name in _OF_A_TENSOR:
     models(getattr(torch, _name))(_method(_name))
 for _function in _FOLDED:

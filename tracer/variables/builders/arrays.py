@@ -30,13 +30,14 @@ _SHARED_DTYPES = frozenset(map(np.dtype, SHARED_DTYPES))
 @tracks_subclasses(np.number, np.bool_)
 def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
-    if not is_shareable_array(value, cls, value.dtype) or value.dtype not in _SHARED_DTYPES:
+    writeable = cls is not np.ndarray or value.flags.writeable
+    if not is_shareable_array(value, cls, value.dtype, writeable) or value.dtype not in _SHARED_DTYPES:
         return opaque(builder, value, source)
-    builder.guard(ArrayMatch(source, cls, value.dtype.str))
+    builder.guard(ArrayMatch(source, cls, value.dtype.str, writeable))
     tensor = tx.wrap(tensor_of_array(value), ArrayTensorSource(source))
     assert isinstance(tensor, TensorVariable) and tensor.source is not None
     del builder.trace.marks[tensor.source]
-    variable = NdarrayVariable(tensor, cls, source)
+    variable = NdarrayVariable(tensor, cls, source, writeable)
     if not variable.is_scalar:
         return builder.remember(value, variable)
     builder.trace.input_tensors.pop()  # a number: its identity does not matter

@@ -51,6 +51,7 @@ from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable, is_wrapper
 from tracer.variables.values.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable
 from tracer.variables.values.dates import LibraryValueVariable
+from tracer.variables.values.decimals import VALUE_CLASSES
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
@@ -276,7 +277,7 @@ def _library_value(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
     if varies or not is_guardable_constant(value):
         return opaque(builder, value, source)
     builder.guard(EqualsMatch(source, value))
-    return LibraryValueVariable(value, source)
+    return VALUE_CLASSES.get(type(value), LibraryValueVariable)(value, source)
 
 
 @tracks(int)

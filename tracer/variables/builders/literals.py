@@ -18,8 +18,10 @@ from tracer.variables.containers.lists import ListVariable, RangeVariable, SizeV
 from tracer.variables.containers.set_history import Constant, Made
 from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
 from tracer.variables.objects import patterns
+from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.values.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
 from tracer.variables.values.dates import LibraryValueVariable
+from tracer.variables.values.decimals import VALUE_CLASSES
 
 
 def from_python(value: Any) -> VariableTracker:
@@ -29,10 +31,12 @@ def from_python(value: Any) -> VariableTracker:
         return patterns.tracked(value)
     if cls in CONSTANT_TYPES or isinstance(value, (np.number, np.bool_)):
         return ConstantVariable(value)
+    if isinstance(value, np.dtype):
+        return NumpyDtypeVariable(value)
     if isinstance(value, enum.Enum):
         return EnumMemberVariable(value)
     if cls in LIBRARY_VALUES and is_constant_value(value):
-        return LibraryValueVariable(value)
+        return VALUE_CLASSES.get(cls, LibraryValueVariable)(value)
     make = _CONTAINERS.get(cls)
     if make is None:
         unsupported("not-a-constant", value=f"a result of type {cls.__name__}")

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
-class WeakReferenceVariable(VariableTracker):
+class WeakHolderVariable(VariableTracker):
+    """Something whose parts it does not keep alive."""
+
+
+class WeakReferenceVariable(WeakHolderVariable):
     """A weakref.ref that existed before the frame ran, or that the trace makes (one for each object). Calling it breaks the
     graph unless its target is certainly alive."""
 
@@ -72,7 +76,7 @@ class WeakReferenceVariable(VariableTracker):
 
     def _held_target(self, tx: Tracer) -> VariableTracker:
         assert self.target is not None
-        if not _is_held(tx, self.target):
+        if not is_held(tx, self.target):
             unsupported("unsupported-call", value="a weak reference to what the frame may have dropped")
         return self.target
 
@@ -165,6 +169,21 @@ class WeakProxyVariable(WeakReferenceVariable):
         return self.proxied(tx).iterate(tx)
 
 
+def reference_to(tx: Tracer, kind: type, target: VariableTracker) -> WeakReferenceVariable:
+    """The weak reference, or weak proxy, of an object. It has one of each without a callback: every call returns the same."""
+    made: dict[type, Any] = tx.trace.weak_references.setdefault(target, {})
+    if kind in made:
+        known: WeakReferenceVariable = made[kind]
+        return known
+    cls = target.python_type()
+    if not type.__dict__["__weakrefoffset__"].__get__(cls):
+        tx.raise_error(TypeError, f"cannot create weak reference to {type_name(cls)!r} object")
+    args = None, None, target, tx.break_step()
+    new = WeakReferenceVariable(*args) if kind is weakref.ReferenceType else WeakProxyVariable(kind, *args)
+    made[kind] = new
+    return new
+
+
 def _unproxied(tx: Tracer, value: VariableTracker) -> VariableTracker:
     return value.proxied(tx) if isinstance(value, WeakProxyVariable) else value
 
@@ -176,13 +195,13 @@ def leads_to(effects: Effects, values: Iterable[Any], targets: Container[Variabl
         value = todo.pop()
         if value in targets:
             return True
-        if isinstance(value, VariableTracker) and value not in seen and not isinstance(value, WeakReferenceVariable):
+        if isinstance(value, VariableTracker) and value not in seen and not isinstance(value, WeakHolderVariable):
             seen.add(value)
             todo.extend(effects.held_by(value))
     return False
 
 
-def _is_held(tx: Tracer, target: VariableTracker) -> bool:
+def is_held(tx: Tracer, target: VariableTracker) -> bool:
     """Whether a target is certainly alive. Objects that the trace made, arguments of the frame and, once existing ones may have
     dropped something, all others need a variable, an operand of an open frame or a stored global that leads to them."""
     is_input = target.source is not None

@@ -83,7 +83,7 @@ class PropertyVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in self.parts:
             return self.parts[name]
-        if name in self.PARTS.values():
+        if name in (*self.PARTS.values(), *_ACCESSES):
             return BuiltinMethodVariable(self, name)
         return super().get_attr(tx, name)
 
@@ -91,6 +91,8 @@ class PropertyVariable(VariableTracker):
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
         part = next((part for part, method in self.PARTS.items() if method == name), None)
+        if name in _ACCESSES:
+            return _access(tx, self, name, args, kwargs)
         if part is None or kwargs or len(args) != 1:
             return super().call_method(tx, name, args, kwargs)
         return PropertyVariable({**self.parts, part: args[0]})
@@ -115,19 +117,29 @@ class ExistingPropertyVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in (*PropertyVariable.PARTS, "__doc__", "__isabstractmethod__"):
             return tx.wrap(getattr(self.value, name), GenericAttrSource(self.source, name))
-        if name in ("__get__", "__set__", "__delete__"):
+        if name in _ACCESSES:
             return BuiltinMethodVariable(self, name)
         return super().get_attr(tx, name)
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        part, count = {"__get__": ("fget", 1), "__set__": ("fset", 2), "__delete__": ("fdel", 1)}.get(name, (None, 0))
-        if part is None or kwargs or not count <= len(args) <= count + (name == "__get__"):
-            return super().call_method(tx, name, args, kwargs)
-        if getattr(self.value, part) is None or args[0].is_none():
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        return self.get_attr(tx, part).call(tx, args[:count], {})
+        return _access(tx, self, name, args, kwargs) if name in _ACCESSES else super().call_method(tx, name, args, kwargs)
+
+
+# What reads, sets and deletes through a property by hand: the function it calls, and how many arguments that takes.
+_ACCESSES = {"__get__": ("fget", 1), "__set__": ("fset", 2), "__delete__": ("fdel", 1)}
+
+
+def _access(
+    tx: Tracer, self: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> VariableTracker:
+    """property.__get__ and the like"""
+    part, count = _ACCESSES[name]
+    function = self.get_attr(tx, part)
+    if kwargs or not count <= len(args) <= count + (name == "__get__") or function.is_none() or args[0].is_none():
+        unsupported("unsupported-method", value=self.describe(), name=name)
+    return function.call(tx, args[:count], {})
 
 
 class ExistingMethodVariable(VariableTracker):

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.guards.containers import DictContains, NotInGlobals
-from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup
+from tracer.protocol.lookups import MISSING, defines, is_data_descriptor, lookup
 from tracer.protocol.variable import RealObjectVariable, VariableTracker
 from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.base import Source
 from tracer.sources.reading import is_a
 from tracer.sources.roots import ModuleGlobalsSource, ModuleSource
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable
+from tracer.variables.objects.module_namespace import ModuleNamespaceVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class PythonModuleVariable(RealObjectVariable):
         value = vars(self.value).get(name, _MISSING)
         if value is not _MISSING:
             return tx.wrap(value, self.attribute_source(name))
+        if name == "__dict__" and sys.modules.get(self.value.__name__) is self.value:
+            return ModuleNamespaceVariable(self.value.__name__, vars(self.value))
         if name in ("__dict__", "__class__"):
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         if isinstance(getattr(types.ModuleType, name, None), _C_METHODS):
@@ -61,6 +64,12 @@ class PythonModuleVariable(RealObjectVariable):
             return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
         if is_a(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, self), self)
+        if is_a(static, staticmethod):
+            return tx.class_attr(owner, name, self, part="__func__")
+        if is_a(static, classmethod):
+            return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), tx.class_variable(kind, self))
+        if static is not MISSING and not defines(type(static), "__get__"):
+            return tx.class_attr(owner, name, self)
         if static is not MISSING:
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         function = vars(self.value).get("__getattr__")

@@ -29,7 +29,7 @@ from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable, read_only_array, scalar, shared_array
 from tracer.variables.tensors.array_results import ArrayResults
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
-from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result
+from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, known_view
 from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.values.constant import ConstantVariable, fold
@@ -185,12 +185,15 @@ class NdarrayVariable(VariableTracker):
 
     def as_number(self, tx: Tracer) -> VariableTracker:
         """The Python number that torch converts this NumPy scalar to. A guard fixes its value."""
-        if not self.is_scalar or self.source is None or self.cls is np.bool_:
+        known = self.known(tx)
+        if known is not None and self.is_scalar:
+            return ConstantVariable(np.bool_(known) if self.cls is np.bool_ else known.item())
+        if not self.is_scalar or self.source is None:
             unsupported("not-a-graph-argument", value=self.describe())
         assert self.tensor.source is not None
         value = tx.output.inputs[self.tensor.source].real.numpy()[()]
         tx.guard(ScalarMatch(self.source, self.cls, value.tobytes()))
-        return ConstantVariable(value.item())
+        return ConstantVariable(value if self.cls is np.bool_ else value.item())
 
     def beside(self, tx: Tracer, tensor: TensorVariable) -> VariableTracker:
         """This array; a scalar as an operand of a tensor's operator, which treats it as a Python number."""
@@ -267,8 +270,12 @@ def apply(
     known = known_result(tx, operation, args, kwargs, lambda tensor, values: NdarrayVariable(tensor).knowing(tx, values))
     if known is not None:
         return known
+    view_of_known = known_view(tx, operation, args, kwargs)
     try:
-        return _apply_in_torch(tx, operation, args, kwargs)
+        result = _apply_in_torch(tx, operation, args, kwargs)
+        if view_of_known is not None and type(result) is NdarrayVariable and result not in args:
+            result.knowing(tx, view_of_known)
+        return result
     except Unsupported as refused:
         made = _call_numpy(tx, operation, args, kwargs) if refused.id in _LEFT_TO_NUMPY else None
         if made is None:

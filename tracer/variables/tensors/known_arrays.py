@@ -51,6 +51,17 @@ def known_result(
     return None if outcome is None or not _is_held(outcome[0]) else _tracked(tx, outcome[0], wrap, {})
 
 
+def known_view(
+    tx: Tracer, operation: ArrayOperation, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> np.ndarray[Any, Any] | None:
+    """The values of a view of an array of known values."""
+    given = [_value(tx, arg) for arg in args], {key: _value(tx, value) for key, value in kwargs.items()}
+    if any(value is _UNKNOWN for value in (*given[0], *given[1].values())):
+        return None
+    outcome = computed_by_numpy(operation, *given, views=True)
+    return outcome[0] if outcome is not None and type(outcome[0]) is np.ndarray and _has_known_values(outcome[0]) else None
+
+
 def _value(tx: Tracer, value: VariableTracker) -> Any:
     """A constant, a copy of an array of known values, or a list or tuple of those; otherwise `_UNKNOWN`."""
     if isinstance(value, SequenceVariable) and type(value) in (ListVariable, TupleVariable, SizeVariable):
@@ -79,9 +90,13 @@ def _is_held(result: Any) -> bool:
         return not shared and all(map(_is_held, result))
     if type(result) is not np.ndarray:
         return isinstance(result, (*PYTHON_NUMBERS, np.number, np.bool_)) or type(result) is str
-    if result.dtype.name not in SHARED_DTYPES or result.dtype.kind == "c" or result.size > LARGEST_KNOWN:
+    return bool(_has_known_values(result) and result.flags.c_contiguous and result.flags.writeable)
+
+
+def _has_known_values(array: np.ndarray[Any, Any]) -> bool:
+    if array.dtype.name not in SHARED_DTYPES or array.dtype.kind == "c" or array.size > LARGEST_KNOWN:
         return False
-    return bool(result.flags.c_contiguous and result.flags.writeable and np.all(np.isfinite(result)))
+    return bool(np.all(np.isfinite(array)))
 
 
 def _tracked(tx: Tracer, result: Any, wrap: Wrap, made: dict[int, VariableTracker]) -> VariableTracker:

@@ -23,7 +23,9 @@ WHOLE = ConstantVariable(Ellipsis)
 
 def subscript(tx: Tracer, key: VariableTracker) -> Any:
     """A subscript as an FX argument: ints, slices, None, Ellipsis, tensors and lists of them."""
-    if isinstance(key, SliceVariable) or key.is_constant():
+    if isinstance(key, SliceVariable):
+        return slice(*(subscript(tx, part) for part in key.parts))
+    if key.is_constant():
         return key.graph_arg()
     if isinstance(key, SequenceVariable):
         if key.cls is list and any(map(_depends_on_data, key.items(tx))):  # torch itself converts it to a tensor

@@ -275,6 +275,8 @@ class TensorVariable(VariableTracker):
         self.rely_on("__setitem__")
         if tx.trace.overrides.active and tx.overridden(operator.setitem, [self, key, value], {}) is not None:
             return
+        if value.python_type() is np.bool_:  # torch raises
+            unsupported("unsupported-subscript", value=f"{self.describe()}, set to {value.describe()},", key=key.describe())
         tensor, rest = select_symbolic(tx, self, key)
         with writing(tx, self, tensor):
             index = subscript(tx, WHOLE if rest is None else rest)
@@ -386,7 +388,7 @@ def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker) -> Variab
 def is_operand(value: VariableTracker) -> bool:
     """Whether a tensor operator accepts `value`."""
     if value.is_constant():
-        return isinstance(value.constant(), (int, float, complex, np.number))
+        return isinstance(value.constant(), (int, float, complex, np.number, np.bool_))
     plain = getattr(value, "storage", None)  # for an instance of a subclass of a number class
     if isinstance(plain, ConstantVariable):
         return is_operand(plain)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from tracer.effects import decimal_contexts
 from tracer.graph_breaks import unsupported
 from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
 from tracer.protocol.lookups import lookup
@@ -90,6 +91,8 @@ class ConstantVariable(VariableTracker):
 
     def graph_arg(self) -> Any:
         value = self.value
+        if isinstance(value, np.bool_):
+            return float(value)  # torch takes NumPy's bool for a float
         if isinstance(value, np.generic):
             return value.item()
         if type(value) is float and value != value and math.copysign(1.0, value) < 0:
@@ -167,6 +170,8 @@ class ConstantVariable(VariableTracker):
             return tx.class_variable(type(value))
         attribute = getattr(value, name)
         if is_constant_value(attribute):
+            return tx.literal(attribute)
+        if isinstance(value, np.generic) and isinstance(attribute, np.dtype):
             return tx.literal(attribute)
         if callable(attribute):
             return ConstantMethodVariable(self, name)
@@ -346,7 +351,11 @@ def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
 def fold(tx: Tracer, function: Any, *args: Any, **kwargs: Any) -> VariableTracker:
     """`function(*args, **kwargs)` on plain constants, evaluated now. An exception is raised in the traced program."""
     try:
-        result = function(*args, **kwargs)
+        if decimal_contexts.are_among((function, getattr(function, "__self__", None), *args, *kwargs.values())):
+            with decimal_contexts.computing(tx):
+                result = function(*args, **kwargs)
+        else:
+            result = function(*args, **kwargs)
     except Exception as error:
         tx.raise_error(type(error), *error.args)
     return tx.literal(result)
