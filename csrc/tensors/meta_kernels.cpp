@@ -60,9 +60,9 @@ define_with_number(torch::Library &library)
     std::string schema = schema_of<Operator>(), tensor = "Tensor other";
     schema.replace(schema.find(tensor), tensor.size(), "Any other");
     library.def(schema.c_str());
-    library.impl(schema.substr(0, schema.find('(')).c_str(),
-                 torch::dispatch(c10::DispatchKey::Meta,
-                                 torch::CppFunction::makeFromBoxedFunction<&with_number<Operator, rule>>()));
+    library.impl(
+        schema.substr(0, schema.find('(')).c_str(),
+        torch::dispatch(c10::DispatchKey::Meta, torch::CppFunction::makeFromBoxedFunction<&with_number<Operator, rule>>()));
 }
 
 /* What PyTorch has no whole rule in C++ for. The results lie as its kernels lay them out, on CPUs and GPUs alike; anything that is not
@@ -139,6 +139,7 @@ rule_of_where(const at::Tensor &condition, const at::Tensor &self, const at::Ten
 #define OF_TENSORS(function) WITH_OTHER(function##_Tensor, function)
 #define COMPARISON(function) OF_TENSORS(function) RULE(function##_Scalar, function)
 
+/* clang-format off */
 TORCH_LIBRARY(shapetracer_meta, m)
 {
     /* elementwise, of one tensor */
@@ -176,3 +177,4 @@ TORCH_LIBRARY(shapetracer_meta, m)
     define_by<at::_ops::native_layer_norm>(m, rule_of_layer_norm);
     define_by<at::_ops::where_self>(m, rule_of_where);
 }
+/* clang-format on */

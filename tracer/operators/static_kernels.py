@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _aten = torch.ops.aten
 _CPU = torch.device("cpu")
 _COPIES = (_aten.clone.default, _aten._to_copy.default)  # PyTorch leaves their kernels in C++ in place
-_VIEWS = {_aten._unsafe_view.default: _aten.view.default}  # the same memory; autograd alone tells them apart
+_VIEWS: dict[Any, torch._ops.OpOverload] = {
+    _aten._unsafe_view.default: _aten.view.default
+}  # the same memory; autograd alone tells them apart
 
 
 def static_result(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -118,13 +120,14 @@ def _common_device(values: Sequence[Any]) -> torch.device | None:
 
 
 @functools.cache
-def _rule_in_c(func: Any) -> Callable[..., Any] | None:
+def _rule_in_c(operator: Any) -> Callable[..., Any] | None:
     """The rule of an operator of aten, if it has one that is not in Python."""
-    func = _VIEWS.get(func, func)
+    func = _VIEWS.get(operator, operator)
     if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten":
         return None
     if func in _COPIES or _is_view_in_c(func):
-        return func
+        own: Callable[..., Any] = func
+        return own
     if not torch._C._dispatch_has_kernel(f"shapetracer_meta::{func.name().partition('::')[2]}"):
         return None
     found: Callable[..., Any] = getattr(getattr(torch.ops.shapetracer_meta, func._opname), func._overloadname)
