@@ -13,6 +13,8 @@ from torch import nn
 import tracer
 from tests.interpreter.replay_programs import PROGRAMS, Block, Counting, Stack, X
 from tracer import config
+from tracer.interpreter.replay import Replay
+from tracer.variables.builders.builder import VariableBuilder
 
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["grad", "no_grad"])
@@ -239,3 +241,52 @@ def test_a_block_is_replayed_beside_changes_of_what_it_cannot_have_read(replayed
 def test_a_block_that_has_read_what_changes_is_traced_again(replayed):
     same_without(PROGRAMS["a memory of all"], (X,), (X[:2],))
     assert not layers_replayed(replayed())
+
+
+# -- what was met in a replay is wrapped when something asks for it -----------------------------------------------------------
+
+
+class LookingBack(Stack):
+    """Asks for parts of blocks that were replayed: by another path, to read, to compare and to change them."""
+
+    def __init__(self, *blocks):
+        super().__init__(*blocks)
+        self.linear_again, self.norm_again, self.attributes = blocks[3].linear, blocks[-1].norm, vars(blocks[3])
+
+    def forward(self, x):
+        x = super().forward(x)
+        x = self.linear_again(x) + self.blocks[4].linear.in_features
+        if self.blocks[-1].norm is self.norm_again:
+            x = x * self.attributes["scale"]
+        self.blocks[3].norm.calls = 1
+        self.blocks[4].linear._buffers.update(last=x)
+        del self.blocks[4].linear._buffers["last"]
+        return x, [x * len(name) for name, _ in self.blocks[3].named_children()]
+
+
+def test_parts_of_a_replayed_block_are_known_by_other_paths(replayed):
+    same_without(lambda: LookingBack(*(Block() for _ in range(6))), (X,), (X[:2],))
+    assert set(layers_replayed(replayed())) == {2, 3, 4, 5}
+
+
+def test_objects_of_a_replayed_block_that_nothing_asks_for_are_not_wrapped(monkeypatch):
+    wrapped, wrap = [], VariableBuilder._variable
+
+    def noted(self, tx, value, source):
+        wrapped.append(source.name)
+        return wrap(self, tx, value, source)
+
+    monkeypatch.setattr(VariableBuilder, "_variable", noted)
+    traced(Stack(*(Block() for _ in range(5))), [(X,)], replay=True)
+    of_block = [[name for name in wrapped if f"['{index}']" in name] for index in (1, 4)]
+    assert any(name.endswith("_parameters") for name in of_block[0])
+    assert not any(name.endswith("_parameters") for name in of_block[1])
+    assert any(name.endswith("['weight']") for name in of_block[1])
+
+
+def test_a_part_that_cannot_be_wrapped_ends_the_replay(monkeypatch, replayed):
+    def fail(self, value, source):
+        raise self._given_up(ValueError(source.name))
+
+    monkeypatch.setattr(Replay, "_wrap", fail)
+    same_without(lambda: LookingBack(*(Block() for _ in range(6))), (X,))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tracer.guards.base import Guard
     from tracer.operators.results import NewTensor
     from tracer.protocol.variable import VariableTracker
+    from tracer.sources.base import Source
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -44,11 +45,20 @@ _GIVEN = {"_call": slice(3, 5), "symbolic_result": slice(1, 3), "measure": slice
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Met:
-    """An object of the program that was met for the first time: by the builder of its type, or elsewhere."""
+    """An object of the program that was met for the first time: by the builder of its type, or elsewhere. One that is expected
+    has no variable: it is at `place`, nothing has asked for it, and its variable would be of class `kind`."""
 
     value: Any
-    variable: VariableTracker
+    variable: VariableTracker | None
     by_builder: bool
+    place: Source | None = None
+    kind: type[VariableTracker] | None = None
+    guards: int = 0  # how many there were
+    events: int = 0
+
+    @property
+    def source(self) -> Source | None:
+        return self.place if self.variable is None else self.variable.source
 
 
 class Reached(NamedTuple):
@@ -118,6 +128,18 @@ class Journal:
         self.events.append(Met(value, variable, by_builder))
         self.first_guard[variable] = len(self.guards)
         self._met_at[variable] = len(self.events)
+
+    def expected(self, value: Any, source: Source, kind: type[VariableTracker]) -> Met:
+        """An object of the program is at `source`: what comes of that is known, and its variable may come later."""
+        event = Met(value, None, True, source, kind, len(self.guards), len(self.events) + 1)
+        self.events.append(event)
+        return event
+
+    def met_as_expected(self, event: Met, variable: VariableTracker) -> None:
+        """The variable of an expected object is made. It was met when it was expected."""
+        event.variable = variable
+        self.first_guard[variable] = event.guards
+        self._met_at[variable] = event.events
 
     def is_met_after(self, variable: VariableTracker, events: int) -> bool:
         """Whether an object of the program was met for the first time when there were more events than these."""

@@ -70,6 +70,7 @@ class Guard(_C.Value):
     where: UserLocation | None = field(default=None, kw_only=True)  # the user's line at which the trace relied on it
     kind: ClassVar[str] = "GUARD"
     rank: ClassVar[int] = 5  # the order among guards on one source: a lower rank is checked first
+    of_tensor: ClassVar[bool] = False  # whether it is on a tensor, which its demand `Tensor` describes
     told: ClassVar[bool] = False  # whether the guard holds exactly if all of its demands do
 
     def __init_subclass__(cls) -> None:

@@ -105,6 +105,7 @@ class CheckCode(CheckScope):
         self._counts: dict[str, int] = {}  # how many names with this stem there are
         self._variables: dict[Source, str] = {}
         self._types: dict[Source, weakref.ref[type]] = {GlobalsSource(): weakref.ref(dict)}  # weak: the text may never be printed
+        self._assumed: list[Iterable[Guard]] = []  # whose demands have not been looked at: a text that C replaces needs no types
         self._step = 0
         self.looks: list[OnDemand] = []  # for each group of steady guards, the function that checks it in Python
         self.printers: list[GroupPrinter] = []  # for each of those functions, what prints its text
@@ -165,6 +166,10 @@ class CheckCode(CheckScope):
         return name
 
     def exact_type(self, source: Source) -> type | None:
+        while self._assumed:
+            for guard in self._assumed.pop(0):
+                for demand in guard.demands():
+                    demand.show(self)
         known = self._types.get(source)
         return None if known is None else known()
 
@@ -283,10 +288,9 @@ class CheckCode(CheckScope):
             yield self._add_tensors(stage.tensors)
 
     def assume(self, guards: Iterable[Guard]) -> None:
-        """Notes what follows from guards that hold, such as exact types: later reads may be printed more simply."""
-        for guard in guards:
-            for demand in guard.demands():
-                demand.show(self)
+        """Notes that guards hold. What follows, such as exact types, is found when it is asked for: later reads may be printed
+        more simply."""
+        self._assumed.append(guards)
 
     def _add_tensors(self, tensors: list[TensorMatch]) -> tuple[Guard, ...]:
         values = [self.read(guard.source) for guard in tensors]

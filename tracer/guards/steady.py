@@ -182,7 +182,7 @@ class Grouping:
         guards = tuple(guards)
         self._note_tensors(guards)
         for guard in guards:
-            self._place(guard, guard.demands())
+            self._place(guard)
         worthy = self._worthy()
         position = {source: index for index, source in enumerate(first)}
         for group in worthy:
@@ -196,9 +196,8 @@ class Grouping:
         self._note_tensors(guards)
         others: list[Guard] = []
         for guard in guards:
-            demands = guard.demands()
-            if any(isinstance(demand, Tensor) for demand in demands):
-                self._place(guard, demands)
+            if guard.of_tensor:
+                self._place(guard)
             else:
                 others.append(guard)
         wanted = {root for root, group in self._groups.items() if group.leaves}
@@ -206,18 +205,18 @@ class Grouping:
             wanted = {root for root in wanted if not self._groups[root].is_worth_a_state()}
             if not wanted:
                 break
-            self._place(guard, guard.demands())
+            self._place(guard)
         return {leaf.source for group in self._worthy() for leaf in group.leaves}
 
     def _worthy(self) -> list[Group]:
         return [group for group in self._groups.values() if group.is_worth_a_state()]
 
     def _note_tensors(self, guards: Iterable[Guard]) -> None:
-        """Notes which sources are tensors: no path of a group leads through one. Demands are made again when they are needed: a
-        large model has so many that keeping them doubles the runs of the garbage collector during a trace."""
-        self._tensors = {demand.source for guard in guards for demand in guard.demands() if isinstance(demand, Tensor)}
+        """Notes which sources are tensors: no path of a group leads through one."""
+        self._tensors = {source for guard in guards if guard.of_tensor for source in guard.sources()}
 
-    def _place(self, guard: Guard, demands: tuple[Demand, ...]) -> None:
+    def _place(self, guard: Guard) -> None:
+        demands = guard.demands()
         sources = guard.sources()
         root = self._root(sources[0]) if len(sources) == 1 else self._common_root(sources)
         if root is None or not demands or not guard.says_all():

@@ -32,6 +32,11 @@ class TensorSpec(NamedTuple):
     sizes: tuple[int | None, ...] | None
     strides: tuple[int | None, ...] | None
 
+    def is_exact(self) -> bool:
+        """Whether it is what `tensor_spec` gives of a strided tensor without symbols."""
+        numbers = (self.sizes, self.strides)
+        return self[1:6].count(None) == 0 and all(given is not None and None not in given for given in numbers)
+
 
 def tensor_spec(
     tensor: torch.Tensor, dynamic_sizes: Collection[int] = (), dynamic_strides: Collection[int] | None = ()
@@ -78,6 +83,7 @@ class TensorMatch(Guard):
     source: Source
     spec: TensorSpec
     kind: ClassVar[str] = "TENSOR_MATCH"
+    of_tensor: ClassVar[bool] = True
     rank: ClassVar[int] = 0
     told: ClassVar[bool] = True
 

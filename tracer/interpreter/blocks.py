@@ -163,7 +163,8 @@ class Block:
                 raise NotRepeatable(event.what)
             if isinstance(event, Met):
                 made += _check_met(event)
-                values.add(event.variable)
+                if event.variable is not None:
+                    values.add(event.variable)
                 if isinstance(event.variable, TensorVariable):
                     own.add(event.variable.node)
             else:
@@ -226,9 +227,9 @@ class Block:
 
 def _check_met(event: Met) -> int:
     """Checks that the object can be met anew, in a block for another module. -> how many nodes that makes"""
-    source, value = event.variable.source, event.value
+    source, value = event.source, event.value
     is_tensor = isinstance(event.variable, TensorVariable)
-    if is_tensor and not is_plain_tensor(event.variable):
+    if isinstance(event.variable, TensorVariable) and not is_plain_tensor(event.variable):
         raise NotRepeatable("it meets a special tensor")
     root = None if source is None else source.root()
     if isinstance(root, ObjectSource) and not (lasts(value) or _is_made_of_plain(root)):

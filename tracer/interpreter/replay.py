@@ -23,6 +23,7 @@ from tracer.interpreter.likeness import Likeness, form_of_tensor, parts_of
 from tracer.interpreter.relocation import Relocation, Unlike, is_below
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.reading import instance_dict
+from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorVariable
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
     from tracer.interpreter.trace import Trace
     from tracer.interpreter.translator import InstructionTranslator
     from tracer.protocol.tracer import Tracer
+    from tracer.sources.base import Source
 
 MOST_BLOCKS = 4  # of one function and class that are tried at a call, the latest first
 _FLAGS = ("pure", "another_object")  # that are set on nodes after they were made
+_ASKED_FOR = (DictVariable, UserObjectVariable)  # what builders make of the objects that lead to a block's tensors; few are used
 Stack = dict[str, tuple[str, type]]
 
 
@@ -136,14 +139,14 @@ class Replay:
         builder = self._trace.builder
         seen: set[int] = set()
         for event in self._met:
-            source = event.variable.source
+            source = event.source
             if source is None or source not in self._block.below:
                 continue
             value = self._move.value(self._move.source(source))
             if not event.by_builder or lasts(event.value):
                 if value is not event.value:
                     raise Unlike(f"{source.name} is another object")
-            elif builder.known(value) is not None or id(value) in seen:
+            elif builder.is_met(value) or id(value) in seen:
                 raise Unlike(f"what corresponds to {source.name} was met before")
             seen.add(id(value))
 
@@ -182,8 +185,11 @@ class Replay:
         except TraceAnew:
             raise
         except Exception as error:  # an assumption was wrong; without replay, none is made
-            logs.emit("replay", f"GIVEN UP at {self._module.describe()}: {type(error).__name__}: {error}")
-            raise TraceAnew(replays=False) from None
+            raise self._given_up(error) from None
+
+    def _given_up(self, error: Exception) -> TraceAnew:
+        logs.emit("replay", f"GIVEN UP at {self._module.describe()}: {type(error).__name__}: {error}")
+        return TraceAnew(replays=False)
 
     def _run(self) -> VariableTracker:
         trace, block = self._trace, self._block
@@ -205,15 +211,28 @@ class Replay:
 
     def _meet(self, event: Met) -> None:
         variable: Any = event.variable
-        if variable.source is None or variable.source not in self._block.below:
+        if event.source is None or event.source not in self._block.below:
             return
-        source = self._move.source(variable.source)
+        source = self._move.source(event.source)
+        if event.by_builder and (variable is None or type(variable) in _ASKED_FOR):
+            kind: Any = event.kind if variable is None else type(variable)
+            self._trace.builder.expect(self._move.value(source), source, kind, self._wrap)
+            return
         made: Any = self._tx.wrap(self._move.value(source), source)
         self._values[variable] = made
         if isinstance(variable, TensorVariable):
             if form_of_tensor(made.fake) != form_of_tensor(variable.fake):
                 raise Unlike(f"{source.name} is another tensor")
             self._nodes[variable.node] = made.node
+
+    def _wrap(self, value: Any, source: Source) -> VariableTracker:
+        """The variable of an object that was expected. That it is wrapped without a break is an assumption as well."""
+        try:
+            return self._tx.wrap(value, source)
+        except TraceAnew:
+            raise
+        except Exception as error:
+            raise self._given_up(error) from None
 
     def _record(self, event: Recorded) -> None:
         output = self._trace.output

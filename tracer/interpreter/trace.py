@@ -97,6 +97,7 @@ class Trace:
         self.torch_calls = 0  # of torch's functions that are not written in Python
         self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []
+        self.restated_tensors: set[Source] = set()  # on which a guard that names all sizes and strides was restated
         self.computed_inputs: list[TensorVariable] = []  # those inputs that have an autograd history
         self.retaining: list[TensorVariable] = []  # tensors that retain their gradients, though they are no leaves
         self.locations: dict[UserLocation, UserLocation] = {}  # so that equal places are one object
@@ -214,6 +215,7 @@ class Trace:
         self.weak_references.clear()
         self._constant_tuples.clear()
         self.input_tensors.clear()
+        self.restated_tensors.clear()
         self.computed_inputs.clear()
         self.retaining.clear()
         self.row_iterators.clear()
@@ -270,6 +272,8 @@ class Trace:
         if guard not in guards:
             guards[guard] = None
             self.output.journal.guarded(guard)
+        if type(guard) is TensorMatch and guard.spec.is_exact():
+            self.restated_tensors.add(guard.source)
 
     def skip(self, steps: int, torch_calls: int) -> None:
         """Goes on as if so many instructions had run, and called so many of torch's functions."""

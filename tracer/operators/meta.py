@@ -1,7 +1,8 @@
 """How results on fake tensors are found. The first of these that has an answer gives the result, and the last one corrects its
 strides:
 
-    a remembered result of the same call -> a rule -> torch's own meta function -> the layout that C gives
+    a remembered result of the same call -> without symbols: torch's rule in C++ -> a rule -> torch's own meta function
+    -> the layout that C gives
 
 A rule is a function under `@meta(target, ...)`. It is called as `rule(target, *args, **kwargs)` and returns a result, or
 NotImplemented to leave the call to torch. The rule of an operator (an OpOverload) is called below autograd, that of any other
@@ -26,7 +27,7 @@ from tracer.operators.memo import CallKey, cached_result
 from tracer.operators.probed_strides import is_always_contiguous
 from tracer.operators.results import CachedResult, NotCacheable
 from tracer.operators.same_shape import same_shape_result
-from tracer.operators.static_views import static_view
+from tracer.operators.static_kernels import static_result
 from tracer.operators.strides import with_real_strides
 
 if TYPE_CHECKING:
@@ -117,6 +118,10 @@ def operator_result(mode: FakeMode, func: Any, types: Sequence[type], args: Sequ
 def _computed(
     mode: FakeMode, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any], symbolic: bool
 ) -> Any:
+    if not symbolic:
+        static = static_result(mode, func, args, kwargs)
+        if static is not None:
+            return static
     plain = with_contiguous_operands(mode, func, args, kwargs) if symbolic else args
     if symbolic and not mode.asks_layout:
         result = same_shape_result(mode, func, plain, kwargs)
@@ -126,10 +131,6 @@ def _computed(
     result = _ruled(mode, func, args, kwargs)
     if result is not NotImplemented:
         return result
-    if not symbolic:
-        view = static_view(mode, func, args, kwargs)
-        if view is not None:
-            return with_real_strides(mode, func, args, kwargs, view)
     before = list(_sizes_of_out(func, kwargs))
     with _kernel_unasked(mode, func, args, kwargs), mode.torch_env.answering_by_default(_note_of_defaults(mode, func)):
         result = mode._dispatch_impl(func, types, plain, kwargs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
@@ -19,7 +18,6 @@ from tracer.guards.state import GlobalStateMatch
 from tracer.guards.tensors import ALWAYS, MarksMatch
 from tracer.guards.unchanged import Unchanged
 from tracer.interpreter.trace import Trace
-from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import AttrSource
 from tracer.sources.base import Source
 from tracer.sources.roots import LocalSource, ObjectSource
@@ -82,14 +80,11 @@ def _distinct_containers(trace: Trace, code: CodeType) -> list[Guard]:
     keywords = slot_of_others(code, inspect.CO_VARKEYWORDS)
     made = None if keywords is None else LocalSource(keywords)
 
-    def sources(variables: Iterable[VariableTracker]) -> list[Source]:
-        found = [variable.source for variable in variables if isinstance(variable, _CONTAINERS)]
-        return [source for source in found if source is not None and source != made]
-
-    changed = sources(trace.effects.mutated)
+    mutated = [variable.source for variable in trace.effects.mutated if isinstance(variable, _CONTAINERS)]
+    changed = [source for source in mutated if source is not None and source != made]
     if not changed:
         return []
-    existing = sources(trace.builder.existing())
+    existing = [source for source in trace.builder.places(_CONTAINERS) if source != made]
     classes = {guard.source: guard.cls for guard in trace.output.guards if type(guard) is TypeMatch}
     groups = [
         tuple([source for source in existing if cls is None or classes.get(source) in (None, cls)])

@@ -8,6 +8,7 @@ have the other kinds, and are found without being named.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import enum
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -55,6 +56,7 @@ from tracer.variables.values.decimals import VALUE_CLASSES
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
+    from tracer.graph.journal import Met
     from tracer.interpreter.trace import Trace
     from tracer.protocol.tracer import Tracer
 
@@ -112,13 +114,28 @@ def _identity(value: Any, source: Source | None) -> int:
     return id(value)
 
 
+_Wrap = Callable[[Any, Source], VariableTracker]
+
+
+@dataclasses.dataclass(slots=True)
+class _Expected:
+    """An object that something may ask for: the event that says so, where it is, and how it is wrapped."""
+
+    event: Met
+    source: Source
+    wrap: _Wrap
+    is_asked_for: bool = False
+
+
 class VariableBuilder:
     """Wraps values for one trace; the same object reached twice is the same variable. `tx.wrap(value, source)` calls it."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.arguments: tuple[Any, ...] = ()  # values of the argument slots of the traced frame
-        self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}  # keys are of `_identity`; the value keeps its id taken
+        self._by_identity: dict[
+            int, tuple[Any, VariableTracker | _Expected]
+        ] = {}  # keys are of `_identity`; a value keeps its id
         self._remembered: set[VariableTracker] = set()
         self._building = 0  # how many builders are running, one in the other
         self._collected: list[tuple[Any, VariableTracker]] | None = None  # what is wrapped within `collecting`
@@ -160,10 +177,39 @@ class VariableBuilder:
 
     def remember(self, value: Any, variable: _V) -> _V:
         """Makes `variable` what this object is wrapped as from now on."""
-        self._by_identity[_identity(value, variable.source)] = (value, variable)
+        key = _identity(value, variable.source)
+        before = self._by_identity.get(key)
+        self._by_identity[key] = (value, variable)
         self._remembered.add(variable)
-        self.trace.output.journal.met(value, variable, by_builder=self._building > 0)
+        if before is not None and isinstance(before[1], _Expected):
+            self.trace.output.journal.met_as_expected(before[1].event, variable)
+        else:
+            self.trace.output.journal.met(value, variable, by_builder=self._building > 0)
         return variable
+
+    def expect(self, value: Any, source: Source, kind: type[VariableTracker], wrap: _Wrap) -> None:
+        """Says that an object, which has not been met, is at `source`, and that all guards on it are there. It is met from
+        now on, and `wrap` makes its variable, of class `kind`, when something asks for it."""
+        if issubclass(type(value), torch.nn.Module):
+            self.trace.modules.add(source)
+        event = self.trace.output.journal.expected(value, source, kind)
+        self._by_identity[id(value)] = value, _Expected(event, source, wrap)
+
+    def _found(self, key: int) -> VariableTracker | None:
+        found = self._by_identity.get(key)
+        if found is None:
+            return None
+        value, variable = found
+        if not isinstance(variable, _Expected):
+            return variable
+        if variable.is_asked_for:  # it is being wrapped
+            return None
+        variable.is_asked_for = True
+        return variable.wrap(value, variable.source)
+
+    def is_met(self, value: Any) -> bool:
+        """Whether an object that is no tensor was met before, wrapped or not."""
+        return id(value) in self._by_identity
 
     def is_by_identity(self, variable: VariableTracker) -> bool:
         """Whether no other variable represents the same object: it was remembered."""
@@ -178,16 +224,14 @@ class VariableBuilder:
 
     def known(self, value: Any) -> VariableTracker | None:
         """The variable that was remembered for this object; None if there is none."""
-        found = self._by_identity.get(id(value))
-        return None if found is None else found[1]
+        return self._found(id(value))
 
     def known_at(self, value: Any, source: Source) -> VariableTracker | None:
         """As `known`, with a guard that the value is found at `source`, too."""
-        found = self._by_identity.get(_identity(value, source))
-        if found is None:
-            return None
-        self._guard_same(found[1], value, source)
-        return found[1]
+        found = self._found(_identity(value, source))
+        if found is not None:
+            self._guard_same(found, value, source)
+        return found
 
     @property
     def is_collecting(self) -> bool:
@@ -196,7 +240,14 @@ class VariableBuilder:
 
     def existing(self) -> Iterable[VariableTracker]:
         """The variables of all objects that were remembered."""
-        return (variable for _, variable in self._by_identity.values())
+        return (variable for _, variable in self._by_identity.values() if not isinstance(variable, _Expected))
+
+    def places(self, kinds: tuple[type[VariableTracker], ...]) -> Iterator[Source]:
+        """Where objects were met whose variables are of these kinds, in order, whether they have been made or not."""
+        for _, variable in self._by_identity.values():
+            kind = variable.event.kind if isinstance(variable, _Expected) else type(variable)
+            if kind is not None and issubclass(kind, kinds) and variable.source is not None:
+                yield variable.source
 
     def _is_recreated(self, cls: type) -> bool:
         """Whether each call of a function makes this class anew, so that guards must not compare its identity. Notes it in the
@@ -385,20 +436,22 @@ def plain_tensor(
     with trace.torch_state.as_at_entry():
         make_fake = output.world.fakify_wrapper if make is WrapperVariable else output.world.fakify
         fake = make_fake(value, source, policies, constraints, trace.policy.strides(source, value))
-    for dim, size in enumerate(fake.shape):
+    is_static = all(type(number) is int for number in (*fake.shape, *fake.stride()))
+    for dim, size in enumerate(() if is_static else fake.shape):
         if is_symbolic(size) and expr_of(size).is_Symbol:
             output.add_symbol(expr_of(size), TensorSizeSource(source, dim), value.shape[dim], size)
-    for dim, stride in enumerate(fake.stride()):  # after all sizes, one of which it may be
+    for dim, stride in enumerate(() if is_static else fake.stride()):  # after all sizes, one of which it may be
         if is_symbolic(stride) and expr_of(stride).is_Symbol:
             output.add_symbol(expr_of(stride), TensorStrideSource(source, dim), value.stride(dim), stride)
     share_ragged_size(output.world.fake_mode, value, fake)  # if it is the offsets of nested tensors
     _ask_predicates(builder, source, value, fake)
     node = output.add_input(source, value, fake)
-    dynamic = {dim for dim, size in enumerate(fake.shape) if is_symbolic(size)}
-    dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
-    with trace.torch_state.as_at_entry():
-        spec = tensor_spec(value, dynamic, dynamic_strides)
-    builder.guard(TensorMatch(source, spec._replace(device_type=None) if is_program_fake(value) else spec))
+    if not (is_static and source in trace.restated_tensors):
+        dynamic = {dim for dim, size in enumerate(fake.shape) if is_symbolic(size)}
+        dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
+        with trace.torch_state.as_at_entry():
+            spec = tensor_spec(value, dynamic, dynamic_strides)
+        builder.guard(TensorMatch(source, spec._replace(device_type=None) if is_program_fake(value) else spec))
     variable = make(node, fake, source, cls)
     output.track(fake, variable)
     trace.input_tensors.append(variable)
