@@ -47,10 +47,11 @@ def globals_of_caller(tx: Tracer) -> Value:
 @models(eval)
 def _eval(tx: Tracer, source: Value, *namespaces: Value) -> Value:
     """An expression that a text holds, which sees the locals of the frame, as a function with these for arguments."""
+    _break_where_given_a_namespace(namespaces, "eval", source)
     text = source.constant() if source.is_constant() else None
     values = tx.named_values() if not namespaces else None
     if values is None or type(text) is not str:
-        unsupported("frame-introspection", function="eval() with a namespace, or of something else than a text that is known")
+        unsupported("frame-introspection", function="eval() of something else than a text that is known")
     try:
         code = function_of(text.lstrip(" \t"), tuple(values))
     except SyntaxError:  # CPython raises it instead
@@ -83,10 +84,14 @@ def function_of(text: str, names: tuple[str, ...]) -> types.CodeType | None:
 
 @models(exec)
 def _exec(tx: Tracer, source: Value, *namespaces: Value, **options: Value) -> Value:
-    """Without a namespace the code sees the locals of the frame."""
-    if not namespaces or namespaces[0].is_constant():
-        unsupported("frame-introspection", function="exec() without a namespace")
-    unsupported("side-effect-call", name="exec", value=source.describe())
+    _break_where_given_a_namespace(namespaces, "exec", source)
+    unsupported("frame-introspection", function="exec() without a namespace")
+
+
+def _break_where_given_a_namespace(namespaces: tuple[Value, ...], name: str, source: Value) -> None:
+    """Code that is given a namespace does not see the frame: CPython makes the call, and the trace goes on behind it."""
+    if namespaces and not namespaces[0].is_constant():
+        unsupported("side-effect-call", name=name, value=source.describe())
 
 
 @models(breakpoint)
