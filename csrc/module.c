@@ -10,6 +10,7 @@
 #include "dispatch/entry.h"
 #include "dispatch/frame_server.h"
 #include "dispatch/graph_call.h"
+#include "dispatch/profiler_flag.h"
 #include "dispatch/region.h"
 #include "dispatch/steady_call.h"
 #include "guards/checklist.h"
@@ -39,6 +40,8 @@ static PyMethodDef module_methods[] = {
      "disabled"},
     {"force_compiler", py_force_compiler, METH_O,
      "force_compiler(object_or_None) -> the one before. Lookups of all regions see entries with this object as `compiler`"},
+    {"watch_profiler_flag", py_watch_profiler_flag, METH_VARARGS,
+     "watch_profiler_flag(namespace, name): calls ask torch for a profiler only while this item of a dict is not False"},
     {"never_trace", (PyCFunction)(void (*)(void))py_never_trace, METH_VARARGS | METH_KEYWORDS,
      "never_trace(code, *, callees=False): no region is ever asked about this code; with `callees`, nor about what it "
      "calls"},

@@ -1,6 +1,5 @@
 """What the tracer shows in a profile of torch's profiler (`torch.profiler.profile`): when it searched for an entry, traced, had a
-graph compiled, and which function a compiled call was of. Where no profiler records, a
-lookup asks for one, as each operator of torch does, and that is all."""
+graph compiled, and which function a compiled call was of. Where none was started, a call looks at one word of memory."""
 
 from __future__ import annotations
 
@@ -50,3 +49,4 @@ def _range(label: str) -> contextlib.AbstractContextManager[None]:
 
 
 set_labels(OWN)
+_C.watch_profiler_flag(vars(torch.autograd.profiler), "_is_profiler_enabled")

@@ -9,6 +9,7 @@
 #include "dispatch/cache_lookup.h"
 
 #include "dispatch/decision.h"
+#include "dispatch/profiler_flag.h"
 #include "tensors/profiled.h"
 
 /* A trace takes about this many frames. Closer to the recursion limit, tracing would meet it before the program does. */
@@ -243,13 +244,10 @@ cache_find(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry
     }
     Region *muted = thread_context_mute(context);
     Py_XSETREF(site->searched[0], Py_NewRef(bucket));
-    ProfiledRange *range = profiled_begin(PROFILED_LOOKUP, NULL);
+    ProfiledRange *range = profiler_may_record() ? profiled_begin(PROFILED_LOOKUP, NULL) : NULL;
     CheckResult found = search(bucket, site, entry);
     if (range != NULL) {
         profiled_end(range);
-    }
-    else {
-        site->unprofiled = 1;
     }
     thread_context_unmute(context, muted);
     return found;
@@ -312,7 +310,7 @@ run_under_hook(ThreadContext *context, const CallSite *site, Entry *entry, int k
 static PyObject *
 run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 {
-    ProfiledRange *range = site->unprofiled ? NULL : profiled_begin(PROFILED_RUN, site->code->co_qualname);
+    ProfiledRange *range = profiler_may_record() ? profiled_begin(PROFILED_RUN, site->code->co_qualname) : NULL;
     PyObject *result = run_under_hook(context, site, entry, keep);
     if (range != NULL) {
         profiled_end(range);

@@ -16,7 +16,6 @@ site_init(CallSite *site, Region *region, PyFunctionObject *function)
     site->argument_list = NULL;
     site->heap = NULL;
     site->inputs = NULL;
-    site->unprofiled = 0;
     site->searched[0] = site->searched[1] = NULL;
 }
 

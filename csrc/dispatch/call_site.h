@@ -24,7 +24,6 @@ typedef struct {
     PyObject **heap;         /* NULL, or the slots if they do not fit inline */
     PyObject *searched[2];   /* strong: what the entry was found in, so that nothing dies between finding and running it */
     PyObject **inputs;       /* NULL, or what the graph is to be called with, borrowed; there is room for one before them */
-    int unprofiled;          /* known to be in no profile: so found at the lookup */
     PyObject *inline_slots[CALL_SITE_INLINE_SLOTS];
     PyObject *inline_inputs[CALL_SITE_INLINE_SLOTS];
 } CallSite;
