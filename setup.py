@@ -27,6 +27,7 @@ C_FLAGS = ["-std=c11", "-Wextra", "-Wno-missing-field-initializers", "-Wno-cast-
 CXX_FLAGS = ["-std=c++20"]
 SANITIZE = os.environ.get("TRACER_SANITIZE") == "1"
 FAST = ["-O2", "-g0", "-flto=auto"]  # LTO: a lookup goes through small functions of several files
+NO_LTO = {"csrc/tensors/meta_kernels.cpp"}  # no part of a lookup; among its many templates, LTO makes one a tenth slower
 # torch keeps the type information to itself that would say whether an object is of the class it is used as.
 SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=vptr"]
 
@@ -100,7 +101,7 @@ class BuildExtension(build_ext):
             made = Path(obj)
             if made.exists() and made.stat().st_mtime > newest(ROOT / src) and not self.force:
                 return
-            flags = C_FLAGS if ext == ".c" else CXX_FLAGS
+            flags = [*(C_FLAGS if ext == ".c" else CXX_FLAGS), *(["-fno-lto"] if src in NO_LTO else [])]
             compile_one(obj, src, ext, cc_args, [*extra_postargs, *flags], pp_opts)
 
         # The compiler of setuptools has no public place for flags of one language.

@@ -23,7 +23,7 @@ def scaled(x, k):
 def _given(x, k=2, *args, **kwargs):
     y = x + k
     c = 3
-    return {name: value for name, value in locals().items() if name != "x"}, (lambda: c)(), y
+    return dict(list(locals().items())[1:]), (lambda: c)(), y
 
 
 def _passed_on(x, k=2):
@@ -46,6 +46,14 @@ def _listed(x):
 def test_the_locals_of_a_frame_are_what_it_has_bound(program):
     captured(program, X)
     captured(lambda x: program(x), X)
+
+
+def test_the_names_of_a_comprehension_are_not_bound_behind_it():
+    def program(x):
+        doubled = [each * 2 for each in (1, 2)]
+        return {name: value for name, value in locals().items() if name != "x"}, x + doubled[0]
+
+    check(program, X)
 
 
 def test_what_is_bound_before_and_behind_a_break_is_there():
