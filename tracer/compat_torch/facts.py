@@ -9,6 +9,7 @@ import inspect
 from typing import Any
 
 import torch
+from torch.utils import checkpoint
 
 
 def apply_of_autograd_functions() -> Any:
@@ -18,3 +19,11 @@ def apply_of_autograd_functions() -> Any:
     """
     found: Any = inspect.getattr_static(torch.autograd.Function, "apply")
     return found.__func__ if isinstance(found, classmethod) else found
+
+
+def body_of_checkpoint() -> Any:
+    """The Python function that does what `torch.utils.checkpoint.checkpoint` does; its code holds the texts of the warnings.
+
+    Up to torch 2.13 it is that function itself, below a decorator, since 2.14 one that it hands all on to.
+    """
+    return getattr(checkpoint, "_checkpoint_impl", inspect.unwrap(checkpoint.checkpoint))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import torch
 from torch.utils import checkpoint
 
+from tracer.compat_torch.facts import body_of_checkpoint
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph_breaks import unsupported
 from tracer.library.subgraphs import recording
@@ -40,7 +41,7 @@ def _checkpoint(
 ) -> Value:
     """The result is that of the function itself: checkpointing only changes when tensors are computed."""
     unchosen = use_reentrant.constant() is None
-    if unchosen and _ADVICE is None or "context_fn" in kwargs or "debug" in kwargs:
+    if unchosen and _ADVICE is None or not _OTHER_OPTIONS.isdisjoint(kwargs):
         unsupported("autograd-in-trace", name="torch.utils.checkpoint with these options")
     if unchosen:
         tx.call_library(CallableVariable(warnings.warn), [tx.literal(_ADVICE)], {})
@@ -62,7 +63,8 @@ def _checkpoint(
     return result
 
 
-_TEXTS = [const for const in inspect.unwrap(checkpoint.checkpoint).__code__.co_consts if isinstance(const, str)]
+_OTHER_OPTIONS = frozenset({"context_fn", "debug", "respect_saved_tensors_hooks"})  # the last since torch 2.14
+_TEXTS = [const for const in body_of_checkpoint().__code__.co_consts if isinstance(const, str)]
 _ADVICE = next((text for text in _TEXTS if text.startswith("torch.utils")), None)  # about a call that chooses no kind
 _CHECK = as_written(checkpoint.check_backward_validity)
 
