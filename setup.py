@@ -125,7 +125,7 @@ def extension() -> Extension:
     return Extension(
         "tracer._C",
         SOURCES,
-        depends=HEADERS,
+        depends=[*HEADERS, "setup.py"],
         include_dirs=["csrc"],
         library_dirs=library_dirs,
         libraries=["c10", "torch_cpu", "torch", "torch_python"],
