@@ -89,36 +89,29 @@ def tester(python: str, torch: str, builds: bool = True, root: Path | None = Non
     return [str(found)]
 
 
-def run_python(command: list[str], torch: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "TRACER_TRY_PYTHON": "1", "TORCH": torch}  # some combinations may be on trial
-    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
-
-
 def run_folders(python: str, torch: str, chosen: list[str], tester: list[str]) -> None:
-    """Runs those of these folders that have not run yet."""
     for folder in chosen:
-        log = log_of(python, torch, folder)
-        if log.exists():
-            continue
-        log.parent.mkdir(parents=True, exist_ok=True)
         files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(folder)) if "*" in folder else [folder]
-        tested = commit()
-        ran = run_python([*tester, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rfE", "--tb=short", *files], torch)
-        log.write_text(f"commit {tested}\n{ran.stdout}{ran.stderr}")
-        print(f"{python} {torch} {folder}: {ran.stdout.splitlines()[-1:]}", flush=True)
+        arguments = ("-m", "pytest", "-p", "no:cacheprovider", "-q", "-rfE", "--tb=short", *files)
+        _run(python, torch, folder, [*tester, *arguments])
 
 
 def run_checks(python: str, torch: str, chosen: list[str], tester: list[str]) -> None:
-    """Runs those of these checks that have not run yet."""
     for name in chosen:
-        log = log_of(python, torch, f"check {name}")
-        if log.exists():
-            continue
-        log.parent.mkdir(parents=True, exist_ok=True)
-        tested = commit()
-        ran = run_python([*tester, *CHECKS[name]], torch)
-        log.write_text(f"commit {tested}\n{ran.stdout}{ran.stderr}\nexit status {ran.returncode}")
-        print(f"{python} {torch} {name}: exit status {ran.returncode}", flush=True)
+        _run(python, torch, f"check {name}", [*tester, *CHECKS[name]])
+
+
+def _run(python: str, torch: str, name: str, command: list[str]) -> None:
+    """Runs a folder or a check that has not run yet, and keeps what it says."""
+    log = log_of(python, torch, name)
+    if log.exists():
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    tested = commit()
+    environ = {**os.environ, "TRACER_TRY_PYTHON": "1", "TORCH": torch}  # some combinations may be on trial
+    ran = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+    log.write_text(f"commit {tested}\n{ran.stdout}{ran.stderr}\nexit status {ran.returncode}")
+    print(f"{python} {torch} {name}: exit status {ran.returncode}, {ran.stdout.splitlines()[-1:]}", flush=True)
 
 
 def checks_row(python: str, torch: str) -> str:

@@ -77,9 +77,9 @@ def keeps_from_compilers(graph: fx.Graph) -> bool:
 
 
 def _is_kept(node: fx.Node) -> bool:
-    return is_kept_from_compilers(node.target) or any(
-        is_sparse(each.meta.get(EXAMPLE)) for each in (node, *node.all_input_nodes) if node.op.startswith("call")
-    )
+    if is_kept_from_compilers(node.target):
+        return True
+    return node.op.startswith("call") and any(is_sparse(each.meta.get(EXAMPLE)) for each in (node, *node.all_input_nodes))
 
 
 def divide(graph: fx.Graph) -> Division | str:
@@ -98,9 +98,8 @@ def divide(graph: fx.Graph) -> Division | str:
 
 
 def divide_at_written(graph: fx.Graph, unrolls: bool) -> Division | str | None:
-    """The pieces of a graph, those as written that are marked, or kept from
-    compilers, or that these would unroll (recurrent layers), if `unrolls`;
-    None if there are none of these; a reason if there are, and the graph cannot be cut there."""
+    """The pieces of a graph, those as written that are marked, or kept from compilers, or that these would unroll (recurrent
+    layers), if `unrolls`; None if there are none of these; a reason if there are, and the graph cannot be cut there."""
     nodes = _operations(graph)
     stretches = list(_as_written(nodes, unrolls))
     if not stretches:

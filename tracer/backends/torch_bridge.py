@@ -60,7 +60,7 @@ from tracer.graph.symbols.torch_sympy import clauses, to_torch_sympy
 from tracer.locations import levels_to_the_user
 from tracer.operators.compiler_layouts import with_layouts
 from tracer.operators.proxies import SYM_TYPES
-from tracer.operators.sparse_rules import is_sparse, sparse_fake
+from tracer.operators.sparse_rules import static_fake
 from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
@@ -390,7 +390,7 @@ class Bridge:
         if is_nested(tensor):
             return with_autograd_state(self.nested.rebuilt(tensor, self._torch_tensor), tensor)
         if tensor.layout != torch.strided or tensor.is_nested or is_traceable_wrapper_subclass(tensor):
-            return sparse_fake(self.mode, tensor) if is_sparse(tensor) else self.mode.from_tensor(tensor, static_shapes=True)
+            return static_fake(self.mode, tensor)
         storages, key = self._storages, tensor.untyped_storage()._cdata
         geometry = (
             list(map(self.torch_number, tensor.size())),
@@ -439,7 +439,7 @@ class Bridge:
         if is_nested(value):
             return self.nested.rebuilt(value, self._describing_value)
         if value.layout != torch.strided or value.is_nested or is_traceable_wrapper_subclass(value):
-            return sparse_fake(self.mode, value) if is_sparse(value) else self.mode.from_tensor(value, static_shapes=True)
+            return static_fake(self.mode, value)
         sizes, strides = ([self._describing_value(number) for number in numbers] for numbers in (value.size(), value.stride()))
         key, offset = value.untyped_storage()._cdata, self._describing_value(value.storage_offset())
         if key in self._storages:

@@ -15,27 +15,18 @@ class Chances:
 
     def __init__(self, options: AttemptOptions) -> None:
         self._options = options
-        self._taken = False
-        self._met_sparse = False
+        self.taken = False  # whether the backend may fail because of one
+        self.met_sparse = False
 
     def take(self) -> bool:
         """Whether to record such an operation, which is going to happen."""
         if self._options.runs_as_written:
             return True
-        self._taken = not self._options.careful
-        return self._taken
+        self.taken = not self._options.careful
+        return self.taken
 
     def take_sparse(self) -> bool:
         """As `take`, for operations on a sparse tensor that exists before the trace."""
         taken = self.take()
-        self._met_sparse |= taken
+        self.met_sparse |= taken
         return taken
-
-    @property
-    def met_sparse(self) -> bool:
-        return self._met_sparse
-
-    @property
-    def taken(self) -> bool:
-        """Whether the backend may have failed because of one."""
-        return self._taken

@@ -52,10 +52,7 @@ def _eval(tx: Tracer, source: Value, *namespaces: Value) -> Value:
     values = tx.named_values() if not namespaces else None
     if values is None or type(text) is not str:
         unsupported("frame-introspection", function="eval() of something else than a text that is known")
-    try:
-        code = function_of(text.lstrip(" \t"), tuple(values))
-    except SyntaxError:  # CPython raises it instead
-        code = None
+    code = function_of(text.lstrip(" \t"), tuple(values))
     if code is None:
         unsupported("frame-introspection", function="eval() of such an expression")
     evaluated = NestedFunctionVariable(code, tx.globals, tx.function, code.co_qualname)
@@ -69,8 +66,12 @@ def _eval(tx: Tracer, source: Value, *namespaces: Value) -> Value:
 
 @functools.lru_cache(maxsize=512)
 def function_of(text: str, names: tuple[str, ...]) -> types.CodeType | None:
-    """The code of a function of those of the names that an expression uses; None if it is no function of them."""
-    body = ast.parse(text, mode="eval").body
+    """The code of a function of those of the names that an expression uses; None if it is no function of them, or no expression,
+    where CPython raises the error."""
+    try:
+        body = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
     nodes = list(ast.walk(body))
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
     if used & _LOOK_AT_FRAMES or any(isinstance(node, _WITH_A_FRAME) for node in nodes):

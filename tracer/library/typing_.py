@@ -55,10 +55,7 @@ def _evaluated(tx: Tracer, function: NestedFunctionVariable, hint: VariableTrack
     text = hint.constant() if hint.is_constant() else None
     if type(text) is not str:
         return hint
-    try:
-        code = function_of(text, ())
-    except SyntaxError:
-        code = None
+    code = function_of(text, ())
     if code is None:
         unsupported("unsupported-builtin", function=f"typing.get_type_hints with {text!r}")
     return tx.inline(NestedFunctionVariable(code, function.globals, function.globals_owner, code.co_qualname), [], {})

@@ -28,6 +28,11 @@ def sparse_fake(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
         return fake.requires_grad_(tensor.requires_grad)
 
 
+def static_fake(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    """A fake without symbols of a tensor that is sparse, or of another kind that torch makes fakes of."""
+    return sparse_fake(mode, tensor) if is_sparse(tensor) else mode.from_tensor(tensor, static_shapes=True)
+
+
 @meta(aten.mm.default, aten.mv.default)
 def _product(func: Any, matrix: torch.Tensor, other: torch.Tensor) -> Any:
     if not is_sparse(matrix) or is_sparse(other):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import type_name
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
-from tracer.variables.builders.weak_references import WeakHolderVariable, is_held, reference_to
+from tracer.variables.builders.weak_references import WeakHolderVariable, is_held, reference_to, takes_references
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
@@ -51,7 +51,7 @@ class WeakContainerVariable(WeakHolderVariable):
     ) -> VariableTracker:
         if name not in (_OF_SETS if self.cls is weakref.WeakSet else _OF_DICTS):
             unsupported("unsupported-method", value=self.describe(), name=name)
-        if name == "__contains__" and self.cls is not weakref.WeakValueDictionary and not _takes_references(args[0]):
+        if name == "__contains__" and self.cls is not weakref.WeakValueDictionary and not takes_references(args[0].python_type()):
             return FALSE
         self._check(tx)
         try:
@@ -104,12 +104,8 @@ class WeakContainerVariable(WeakHolderVariable):
 
     def _check_kinds(self, tx: Tracer) -> None:
         for target in self._referred(tx):
-            if not _takes_references(target):
+            if not takes_references(target.python_type()):
                 unsupported("unsupported-call", value=f"a {self.cls.__name__} with {target.describe()}")
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.cls, functools.partial(cg.load, self.content))
-
-
-def _takes_references(target: VariableTracker) -> bool:
-    return bool(type.__dict__["__weakrefoffset__"].__get__(target.python_type()))

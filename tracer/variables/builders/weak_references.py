@@ -169,6 +169,11 @@ class WeakProxyVariable(WeakReferenceVariable):
         return self.proxied(tx).iterate(tx)
 
 
+def takes_references(cls: type) -> bool:
+    """Whether there can be weak references to the instances of a class."""
+    return bool(type.__dict__["__weakrefoffset__"].__get__(cls))
+
+
 def reference_to(tx: Tracer, kind: type, target: VariableTracker) -> WeakReferenceVariable:
     """The weak reference, or weak proxy, of an object. It has one of each without a callback: every call returns the same."""
     made: dict[type, Any] = tx.trace.weak_references.setdefault(target, {})
@@ -176,7 +181,7 @@ def reference_to(tx: Tracer, kind: type, target: VariableTracker) -> WeakReferen
         known: WeakReferenceVariable = made[kind]
         return known
     cls = target.python_type()
-    if not type.__dict__["__weakrefoffset__"].__get__(cls):
+    if not takes_references(cls):
         tx.raise_error(TypeError, f"cannot create weak reference to {type_name(cls)!r} object")
     args = None, None, target, tx.break_step()
     new = WeakReferenceVariable(*args) if kind is weakref.ReferenceType else WeakProxyVariable(kind, *args)

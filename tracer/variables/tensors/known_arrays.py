@@ -44,8 +44,8 @@ def known_result(
 ) -> VariableTracker | None:
     """The result of an operation on constants and arrays of known values; None where it is not known, or where the operation
     changes an argument or returns its memory. `wrap(tensor, values)` makes the tracked form of an array."""
-    given = [_value(tx, arg) for arg in args], {key: _value(tx, value) for key, value in kwargs.items()}
-    if any(value is _UNKNOWN for value in (*given[0], *given[1].values())) or "empty" in operation.name:
+    given = _given(tx, args, kwargs)
+    if given is None or "empty" in operation.name:
         return None
     outcome = computed_by_numpy(operation, *given)
     return None if outcome is None or not _is_held(outcome[0]) else _tracked(tx, outcome[0], wrap, {})
@@ -55,11 +55,19 @@ def known_view(
     tx: Tracer, operation: ArrayOperation, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> np.ndarray[Any, Any] | None:
     """The values of a view of an array of known values."""
-    given = [_value(tx, arg) for arg in args], {key: _value(tx, value) for key, value in kwargs.items()}
-    if any(value is _UNKNOWN for value in (*given[0], *given[1].values())):
+    given = _given(tx, args, kwargs)
+    if given is None:
         return None
     outcome = computed_by_numpy(operation, *given, views=True)
     return outcome[0] if outcome is not None and type(outcome[0]) is np.ndarray and _has_known_values(outcome[0]) else None
+
+
+def _given(
+    tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> tuple[list[Any], dict[str, Any]] | None:
+    """The values of arguments; None where one is not known."""
+    given = [_value(tx, arg) for arg in args], {key: _value(tx, value) for key, value in kwargs.items()}
+    return None if any(value is _UNKNOWN for value in (*given[0], *given[1].values())) else given
 
 
 def _value(tx: Tracer, value: VariableTracker) -> Any:
