@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import re
 import types
 import typing
@@ -135,3 +136,15 @@ def test_what_a_type_parameter_makes_at_each_read_is_made_at_each_read():
         return x + 1, parameters.args == parameters.args, parameters.kwargs is parameters.kwargs
 
     check(fn, torch.ones(2), typing.ParamSpec("P"))
+
+
+def test_what_a_type_parameter_makes_may_die_before_the_code_compiled_for_it():
+    def fn(x, parameters):
+        return x + 1, parameters.args is parameters.args
+
+    traced = compiled(fn, Settings())
+    for _ in range(3):
+        assert traced(torch.ones(2), typing.ParamSpec("P"))[1] is False
+    taking_their_memory = [bytes([255] * 100) for _ in range(1000)]
+    del traced, taking_their_memory
+    gc.collect()  # CPython 3.12 to 3.14 follow weak references into the freed memory

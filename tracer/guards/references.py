@@ -8,7 +8,9 @@ is bound and compared with `is`.
 from __future__ import annotations
 
 import sys
+import typing
 import weakref
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -40,7 +42,7 @@ class ObjectRef:
         self._strong: Any = None
         if not lasts(obj):
             try:
-                self._weak = weakref.ref(obj)
+                self._weak = weak_reference(obj)
                 return
             except TypeError:
                 pass
@@ -67,6 +69,18 @@ class ObjectRef:
 
     def __repr__(self) -> str:
         return f"<{self.type_name} {self.name}>" if self.name else f"<{self.type_name} at {self.id:#x}>"
+
+
+# CPython 3.12 to 3.14 free these without telling the weak references to them, which then point into other memory
+# (python/cpython#157621).
+_FREED_SILENTLY = (typing.ParamSpecArgs, typing.ParamSpecKwargs)
+
+
+def weak_reference(obj: Any, on_death: Callable[[Any], object] | None = None) -> weakref.ref[Any]:
+    """A weak reference to an object. TypeError where there can be none that is safe to keep."""
+    if type(obj) in _FREED_SILENTLY:
+        raise TypeError(f"{class_name(type(obj))} does not clear weak references")
+    return weakref.ref(obj, on_death)
 
 
 _known: weakref.WeakValueDictionary[int, ObjectRef] = weakref.WeakValueDictionary()  # by id: one for each object

@@ -7,7 +7,6 @@ kept alive. What cannot be made again is `NOT_KEPT`.
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ import torch
 
 from tracer import _C
 from tracer.guards.constants import constant_key, is_guardable_constant
+from tracer.guards.references import weak_reference
 from tracer.sources.base import Source
 from tracer.sources.containers import ItemSource
 from tracer.sources.roots import LocalSource
@@ -157,7 +157,7 @@ class _Reading:
                 return NOT_KEPT
             return _Container(functools.partial(_dict_of, keys), cls, keys, self._items(value.values(), depth))
         try:
-            return _Object(id(value), weakref.ref(value))
+            return _Object(id(value), weak_reference(value))
         except TypeError:
             return NOT_KEPT
 
