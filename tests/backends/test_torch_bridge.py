@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import operator
 
 import pytest
@@ -220,3 +221,12 @@ def test_an_empty_view_that_begins_late_has_a_storage():
     x = torch.ones(4, 5)[:0, 1:2]
     compiled = tracer.compile(lambda x: x * 2, backend=lambda gm, inputs: gm.forward)
     assert compiled(x).shape == (0, 1) and x.storage_offset() == 1
+
+
+def test_a_backward_pass_that_is_compiled_at_its_first_use_warns_of_no_cache(caplog):
+    @tracer.optimize("inductor")
+    def fn(x):
+        return torch.layer_norm(x.sin(), x.shape[-1:])
+
+    fn(torch.randn(3, 4, requires_grad=True)).sum().backward()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

@@ -20,6 +20,7 @@ from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._inductor import config as inductor_config
+from torch._inductor.codecache import BypassFxGraphCache
 from torch._inductor.output_code import OutputCode
 
 from tracer import config
@@ -29,7 +30,7 @@ from tracer.backends.view_strides import refuse_written_views
 from tracer.locations import levels_to_the_user
 
 
-class _NotForTorchsCaches(BypassAOTAutogradCache, ValueError):
+class _NotForTorchsCaches(BypassAOTAutogradCache, BypassFxGraphCache):
     """Both of torch's caches go on without what raises it: AOTAutograd's, and Inductor's, which is asked where a backward pass
     is compiled at its first use."""
 
