@@ -124,6 +124,7 @@ NAMES = (
     "torch._guards.TracingContext.try_get",
     "torch._guards.tracing",
     "torch._has_compatible_shallow_copy_type",
+    "torch._inductor.codecache.BypassFxGraphCache",
     "torch._inductor.codecache.CppPythonBindingsCodeCache._load_library",
     "torch._inductor.codecache.PyCodeCache.modules",
     "torch._inductor.compile_fx.compile_fx",

@@ -96,9 +96,10 @@ def _without_compiler(tree: ast.Module, values: dict[str, Any]) -> tuple[str, tu
             libraries.append(_library(values[target.id]))  # type: ignore[attr-defined]  # kernels are assigned to names
             statement.value = _call(_KERNEL, ast.Constant(len(libraries) - 1))
         body.append(statement)
-    used = _names_read(each for each in body if not _is_of_compiler(each))
-    if _COMPILER not in used:
-        body = [each for each in body if not _is_of_compiler(each)]
+    without = [each for each in body if not _is_of_compiler(each)]
+    if _COMPILER not in _names_read(without):
+        body = without
+    used = _names_read(body)
     body = [found for each in body if (found := _import(each, used, values, body)) is not None]
     return ast.unparse(ast.Module(body, [])), tuple(libraries)
 
