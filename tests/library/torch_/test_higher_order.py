@@ -207,6 +207,29 @@ def test_an_associative_scan():
     captured(lambda x: associative_scan(lambda a, b: a * b + a, x, dim=0, combine_mode="generic"), ROWS)
 
 
+def test_an_associative_scan_of_pairs_is_one_operation():
+    """What torch's wrapper calls for tensors on a GPU."""
+
+    def combine(left_gate, left_value, gate, value):
+        return left_gate * gate, left_value * gate + value * Y.shape[0]
+
+    def program(x, y):
+        gates, values = torch.ops.higher_order.associative_scan(combine, [x.sigmoid(), y.movedim(1, 0)], ())
+        return values * 2, gates
+
+    assert "associative_scan" in captured(program, ROWS, ROWS.reshape(3, 4)).operations
+    traced = tracer.optimize("aot_eager", fullgraph=True, dynamic=True)(program)
+    for rows in (5, 6, 3):
+        x, y = torch.rand(rows, 3), torch.rand(3, rows)
+        torch.testing.assert_close(traced(x, y), program(x, y))
+
+
+@pytest.mark.parametrize("combine", [lambda a, b: a, lambda a, b: a.sum(), lambda a, b: (a + b, a)], ids=["itself", "shape", "two"])
+def test_an_associative_scan_that_combines_into_another_kind_fails_as_in_torch(combine):
+    with pytest.raises(Exception, match="associative_scan"):
+        tracer.optimize("eager", fullgraph=True)(lambda x: torch.ops.higher_order.associative_scan(combine, [x], ()))(ROWS)
+
+
 def test_a_map_stacks():
     program = lambda x, y: map(lambda row, y: (row * y, [row.sum()]), x, y)
     assert "map_impl" in captured(program, ROWS, X).operations

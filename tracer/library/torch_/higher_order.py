@@ -305,6 +305,22 @@ def _scan(tx: Tracer, combine_fn: Value, init: Value, xs: Value, additional_inpu
     return call.like(body, call.result(_OPERATORS.scan, (module, *nodes, tuple(read)), likes, [*nodes[0], *nodes[1], *read]))
 
 
+@models.of_plain_tensors(_OPERATORS.associative_scan)
+def _associative_scan(tx: Tracer, combine_fn: Value, xs: Value, additional_inputs: Value) -> Value:
+    """The operator calls its function with many pairs of slices at once: it may only compute element by element."""
+    call = HigherOrderCall(tx, _OPERATORS.associative_scan)
+    stacked, others = call.tensors(xs), additional_inputs.unpack(tx)
+    arguments = [*_slices(call, stacked, copied=True), *_slices(call, stacked, copied=True)]
+    body = call.body(combine_fn, [*arguments, *others], arguments)
+    call.check_alike(body.fakes, [argument.fake for argument in arguments[: len(stacked)]], "it combines")
+    read = call.captured([body], len(arguments))
+    module = call.module("combine_fn", body, read, arguments)
+    call.forget(arguments)
+    nodes = [tensor.node for tensor in stacked]
+    likes = [_stacked(call, step, stacked[0].fake.shape[0]) for step in body.fakes]
+    return call.like(body, call.result(_OPERATORS.associative_scan, (module, nodes, tuple(read)), likes, [*nodes, *read]))
+
+
 @models.of_plain_tensors(_OPERATORS.map_impl)
 def _map(tx: Tracer, function: Value, xs: Value, pos_args: Value) -> Value:
     call = HigherOrderCall(tx, _OPERATORS.map_impl)
@@ -319,9 +335,10 @@ def _map(tx: Tracer, function: Value, xs: Value, pos_args: Value) -> Value:
     return call.like(body, call.result(_OPERATORS.map_impl, (module, nodes, tuple(read)), likes, [*nodes, *read]))
 
 
-def _slices(call: HigherOrderCall, stacked: Iterable[TensorVariable]) -> list[TensorVariable]:
+def _slices(call: HigherOrderCall, stacked: Iterable[TensorVariable], copied: bool = False) -> list[TensorVariable]:
     def first(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.select(0, 0)
+        chosen = tensor.select(0, 0)
+        return chosen.contiguous() if copied else chosen
 
     run = call.tx.output.run_fake
     return [call.argument(run(first, (tensor.fake,), {}, call.name)) for tensor in stacked]
