@@ -224,7 +224,9 @@ def test_an_associative_scan_of_pairs_is_one_operation():
         torch.testing.assert_close(traced(x, y), program(x, y))
 
 
-@pytest.mark.parametrize("combine", [lambda a, b: a, lambda a, b: a.sum(), lambda a, b: (a + b, a)], ids=["itself", "shape", "two"])
+@pytest.mark.parametrize(
+    "combine", [lambda a, b: a, lambda a, b: a.sum(), lambda a, b: (a + b, a)], ids=["itself", "shape", "two"]
+)
 def test_an_associative_scan_that_combines_into_another_kind_fails_as_in_torch(combine):
     with pytest.raises(Exception, match="associative_scan"):
         tracer.optimize("eager", fullgraph=True)(lambda x: torch.ops.higher_order.associative_scan(combine, [x], ()))(ROWS)
