@@ -67,6 +67,19 @@ def test_numbers_on_the_cpu_go_with_tensors_on_the_gpu_and_others_do_not():
     check(lambda x, y: x + y, torch.ones(3, device=GPU), torch.ones(3))
 
 
+def asserts(x):
+    assert x.sum() > 0
+    torch._check_tensor_all(x > -1, lambda: f"{x}")
+    return x + 1
+
+
+def test_conditions_on_data_are_tested_in_the_graph():
+    captured(asserts, torch.ones(3, device=GPU))
+    assert type(check(asserts, -torch.ones(3, device=GPU)).error) is AssertionError
+    assert type(check(asserts, torch.tensor([-2.0, 3.0], device=GPU)).error) is RuntimeError
+    captured(asserts, torch.ones(3, device=GPU))  # the device is as before
+
+
 def draws(x):
     return F.dropout(x, 0.5, True), torch.rand_like(x), torch.randn(3, device=GPU), torch.randint(0, 9, (3,), device=GPU)
 

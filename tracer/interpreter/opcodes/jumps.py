@@ -10,6 +10,7 @@ import torch
 from tracer import config
 from tracer.bytecode import DIALECT, Instruction
 from tracer.errors import Unsupported
+from tracer.graph.operations.assertions import assert_in_graph
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.handlers import Handler, handles
 from tracer.protocol.variable import VariableTracker
@@ -48,7 +49,7 @@ def _is_false(tx: Frame, value: VariableTracker) -> bool:
         _test_not(tx, value)
         return True
     if _is_tested_in_graph(value) and _target_only_raises(tx):
-        _test(tx, value, "the program raises here")
+        assert_in_graph(tx, value, "the program raises here")
         return False
     return not (_decided_unless_raising(tx, value, False) if isinstance(value, SymNodeVariable) else value.truth(tx))
 
@@ -100,7 +101,7 @@ def _holds(tx: Frame, value: VariableTracker) -> bool:
         if not _only_raises(tx):
             return value.truth(tx)
         message = "the program raises here"
-    _test(tx, value, message)
+    assert_in_graph(tx, value, message)
     return True
 
 
@@ -119,15 +120,11 @@ def _decided_unless_raising(tx: Frame, value: SymNodeVariable, quiet: bool) -> b
 def _is_tested_in_graph(value: VariableTracker) -> bool:
     if not isinstance(value, TensorVariable) or value.known is not None:
         return False
-    return bool(value.fake.device.type == "cpu" and value.fake.numel() == 1)
-
-
-def _test(tx: Frame, value: VariableTracker, message: str) -> None:
-    tx.output.call_function(torch._assert_async, (value.graph_arg(), message), {})
+    return bool(value.fake.device.type != "meta" and value.fake.numel() == 1)
 
 
 def _test_not(tx: Frame, value: VariableTracker) -> None:
-    _test(tx, value.call_method(tx, "logical_not", [], {}), "the program raises here")
+    assert_in_graph(tx, value.call_method(tx, "logical_not", [], {}), "the program raises here")
 
 
 def _target_only_raises(tx: Frame) -> bool:

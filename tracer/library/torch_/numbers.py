@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx.experimental import symbolic_shapes
 
+from tracer.graph.operations.assertions import assert_in_graph
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
@@ -100,13 +101,12 @@ def _check_with(tx: Tracer, error: Value, cond: Value, message: Value = NONE) ->
 
 @models.of_plain_tensors(torch._check_tensor_all, torch._check_tensor_all_with)
 def _check_tensor_all(tx: Tracer, *args: Value, message: Value = NONE) -> Value:
-    """Tested when the graph runs, and only on the CPU, which reports a failure at once. CPython then runs the frame and raises
-    the error that the program asked for."""
+    """Tested when the graph runs. CPython then runs the frame and raises the error that the program asked for."""
     cond = next((each for each in args if isinstance(each, TensorVariable)), None)
-    if cond is None or cond.fake.dtype is not torch.bool or cond.fake.device.type != "cpu":
-        unsupported("call-arguments", error="torch._check_tensor_all needs a bool tensor in the memory of the CPU")
+    if cond is None or cond.fake.dtype is not torch.bool or cond.fake.device.type == "meta":
+        unsupported("call-arguments", error="torch._check_tensor_all needs a bool tensor with data")
     holds = tx.output.call_function(torch.Tensor.all, (cond.graph_arg(),), {})
-    tx.output.call_function(torch._assert_async, (holds.graph_arg(), "torch._check_tensor_all does not hold"), {})
+    assert_in_graph(tx, holds, "torch._check_tensor_all does not hold")
     return NONE
 
 
