@@ -218,3 +218,16 @@ def test_an_entry_is_refused_that_was_compiled_with_other_settings_than_it_is_sa
     with inductor_config.patch(emulate_precision_casts=True):
         first(torch.randn(3, 4), 2.0)
     assert "torch._inductor.config" in tracer.save(first, tmp_path / "entries").refused[0]
+
+
+class AsksSwitches(torch.nn.Module):
+    """As torch.nn.TransformerEncoderLayer: `torch.backends` is an object that stands before a module."""
+
+    def forward(self, x):
+        return x + 1 if torch.backends.mha.get_fastpath_enabled() else x
+
+
+def test_a_layer_that_asks_torchs_switches_is_saved(tmp_path):
+    layer, x = AsksSwitches(), torch.ones(3)
+    again = after_restart(layer, tmp_path / "file", (x,))
+    assert torch.equal(again(x), layer(x))

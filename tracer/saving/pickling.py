@@ -66,7 +66,8 @@ def _look_up(module: str, qualname: str) -> Any:
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
         if isinstance(found, types.ModuleType):
-            found = vars(found).get(part, ABSENT)
+            stands_for = vars(found)["m"] if isinstance(found, torch.backends.PropModule) else found
+            found = vars(found).get(part, vars(stands_for).get(part, ABSENT))
         elif isinstance(found, type):
             found = type_dict(found).get(part, ABSENT)
         elif type(found) is property and part in _GETTERS:
@@ -78,6 +79,12 @@ def _look_up(module: str, qualname: str) -> Any:
         if type(found) in (staticmethod, classmethod):
             found = found.__func__
     return found
+
+
+def _is_imported(obj: types.ModuleType) -> bool:
+    """Whether a module, or an object that stands for one, is found by its name."""
+    name: Any = vars(obj).get("__name__")
+    return sys.modules.get(name) is obj
 
 
 def _name_of(obj: Any) -> tuple[str, str] | None:
@@ -162,7 +169,7 @@ class Pickler(pickle.Pickler):
             return ("marks",)
         if obj is self.function:
             return ("itself",)
-        if kind is types.ModuleType:
+        if kind is types.ModuleType or isinstance(obj, types.ModuleType) and _is_imported(obj):
             return self._module(obj)
         if kind is _C.Dispatcher:
             return self._resume_function(obj)
@@ -195,10 +202,9 @@ class Pickler(pickle.Pickler):
         return "code", path, digest(code), code.co_qualname
 
     def _module(self, obj: types.ModuleType) -> Any:
-        name: Any = vars(obj).get("__name__")
-        if sys.modules.get(name) is not obj:
-            raise Refused(f"the module {name} cannot be found by its name")
-        return "module", name
+        if not _is_imported(obj):
+            raise Refused(f"the module {vars(obj).get('__name__')} cannot be found by its name")
+        return "module", vars(obj)["__name__"]
 
     def _name_or_path(self, obj: Any) -> Any:
         name = _name_of(obj)
