@@ -19,6 +19,7 @@ from tracer.backends.result_memory import changes_metadata
 from tracer.backends.view_strides import writes_to_strided_input
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
+from tracer.graph.operations.streams import RuntimeObject
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.repeats import NEVER, Repeat, find_repeats
 from tracer.operators.facts import is_unrolled, runs_other_code, written_lists
@@ -279,8 +280,8 @@ def _prices(nodes: list[fx.Node]) -> list[float]:
         example = node.meta.get(EXAMPLE)
         is_plain = isinstance(example, torch.Tensor) and changed.isdisjoint(_storages(node))  # a view of a changed input is not
         marks = changes if is_plain else forbidden
-        if isinstance(example, (torch.SymInt, int)) and not isinstance(example, bool):
-            continue
+        if isinstance(example, (torch.SymInt, int, RuntimeObject)) and not isinstance(example, bool):
+            continue  # an object of the last kind is handed to pieces that run as written
         marks[i + 1] += 1
         marks[last + 1] -= 1
     for first, last in _no_cuts(nodes):
@@ -336,6 +337,8 @@ def _may_write(node: fx.Node) -> bool:
         return True  # `inplace` may be given by position
     if node.op == "call_method":
         return str(node.target).endswith("_")
+    if is_kept_from_compilers(node.target):
+        return False
     name, module = getattr(node.target, "__name__", "_"), getattr(node.target, "__module__", None)
     if module == "_operator":
         return name.startswith(("i", "set", "del"))
