@@ -469,10 +469,12 @@ def _plain_tensor(value: Any) -> Any:
 
 
 def _leave_open_contexts(traceback: TracebackType | None) -> None:
-    """Leaves the contexts that a graph has entered. They are found in the locals of its frame, in the order of entering."""
+    """Leaves the contexts that a graph has entered. They are found in the locals of its frame, in the order of entering, or in
+    the list of values that its pieces hand on."""
     entered: list[Any] = []
     while traceback is not None:
-        entered += [value for value in traceback.tb_frame.f_locals.values() if type(value) in _OPEN_OBJECTS]
+        for value in traceback.tb_frame.f_locals.values():
+            entered += [each for each in (value if type(value) is list else (value,)) if type(each) in _OPEN_OBJECTS]
         traceback = traceback.tb_next
     for context in reversed({id(context): context for context in entered}.values()):
         context.__exit__(None, None, None)

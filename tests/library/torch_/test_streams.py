@@ -83,7 +83,42 @@ def with_an_error_that_is_caught(x):
     return y
 
 
-PROGRAMS = (on_the_side, made_inside, no_stream, nested, with_an_error_that_is_caught)
+def without_gradients(x):
+    with torch.no_grad():
+        y = many(x)
+        with torch.cpu.stream(SIDE):
+            y = many(noted(y))
+        y = many(y)
+    return y + x
+
+
+def in_inference_mode(x):
+    with torch.inference_mode():
+        y = many(x)
+        with torch.cpu.stream(SIDE):
+            y = many(noted(y))
+        y = many(y)
+    return y.clone()
+
+
+def under_autocast(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x.mT
+        with torch.cpu.stream(SIDE):
+            y = noted(y) @ y
+            with torch.autocast("cpu", enabled=False):
+                y = many(y.float())
+                torch.cpu.synchronize()
+                y = y @ y.mT
+        return (y @ y).float()
+
+
+def many(x):
+    return x.sin().cos().tanh().exp().sin().cos().tanh().exp().sin().cos().tanh().exp()
+
+
+PROGRAMS = (on_the_side, made_inside, no_stream, nested, with_an_error_that_is_caught, without_gradients, in_inference_mode,
+            under_autocast)  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -182,7 +217,7 @@ def test_a_break_inside_a_context_enters_it_again():
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_graph_that_raises_leaves_its_contexts(backend):
     def fn(x, index):
-        with torch.cpu.stream(SIDE):
+        with torch.cpu.stream(SIDE), torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
             torch.cpu.synchronize()
             return x[index] + 1
 
@@ -192,6 +227,7 @@ def test_a_graph_that_raises_leaves_its_contexts(backend):
         with pytest.raises(IndexError):
             run(X, torch.tensor([0, 9]))
         assert torch.cpu.current_stream() is not SIDE and count_open() == 0
+        assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
 
 
 def test_an_exception_of_the_program_leaves_its_contexts():
