@@ -16,6 +16,7 @@ from torch._guards import TracingContext, tracing
 
 from tracer import logs
 from tracer.backends.repeated_blocks import Division, NotInPieces, Piece, divide, divide_at_written
+from tracer.backends.state_ranges import StateOfCompiler, changes_state
 from tracer.graph.graph_module import with_graph
 from tracer.graph.output_graph import EXAMPLE
 from tracer.operators.kept_from_compilers import sets_what_compilers_read
@@ -84,6 +85,10 @@ class _Pieces:
         self._examples = dict(zip((node for node in gm.graph.nodes if node.op == "placeholder"), inputs, strict=True))
 
     def runner(self) -> Compiled:
+        with StateOfCompiler() as state:
+            return self._runner(state)
+
+    def _runner(self, state: StateOfCompiler) -> Compiled:
         compiled: dict[int, Compiled] = {}
         steps = []
         placeholders = list(self._examples)
@@ -95,6 +100,8 @@ class _Pieces:
             for node in piece.nodes if piece.as_written else ():
                 if sets_what_compilers_read(node.target):  # the graph ends in the state in which it began
                     node.target(*node.args)
+                elif changes_state(node):
+                    state.change(node)
             for node in results:
                 slots.setdefault(node, len(slots))
             steps.append((piece.kind, [slots[node] for node in inputs], [slots[node] for node in results]))

@@ -16,9 +16,11 @@ import torch
 from torch import fx
 
 from tracer.backends.result_memory import changes_metadata
+from tracer.backends.state_ranges import StateRange, changes_state, is_context, state_ranges
 from tracer.backends.view_strides import writes_to_strided_input
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
+from tracer.graph.operations.streams import RuntimeObject
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.repeats import NEVER, Repeat, find_repeats
 from tracer.operators.facts import is_unrolled, runs_other_code, written_lists
@@ -85,11 +87,12 @@ def _is_kept(node: fx.Node) -> bool:
 def divide(graph: fx.Graph) -> Division | str:
     """The pieces of a graph, or why it is left whole. Called while the graph has the fakes of its trace."""
     nodes = _operations(graph)
-    whole = _why_whole(graph, nodes)
+    context = next(filter(is_context, nodes), None)
+    whole = _why_whole(graph, nodes) or (f"{context.name} concerns the whole graph" if context else "")
     if whole:
         return whole
     tokens = _Tokens()
-    prices = _prices(nodes)
+    prices = _prices(nodes, list(state_ranges(nodes)))
     contents = _Contents(nodes)
     repeats = find_repeats([tokens.of(node) for node in nodes], prices, contents.equal_ones)
     if not repeats:
@@ -107,8 +110,11 @@ def divide_at_written(graph: fx.Graph, unrolls: bool) -> Division | str | None:
     whole = _why_whole(graph, nodes)
     if whole:
         return whole
-    prices = _prices(nodes)
-    stretches = list(_widened(stretches, prices))
+    ranges = list(state_ranges(nodes))
+    cut = [each for each in ranges if any(each.first < first and last <= each.last for first, last in stretches)]
+    ends = {(place, place + 1) for each in cut for place in each if changes_state(nodes[place])}
+    prices = _prices(nodes, [each for each in ranges if each not in cut])
+    stretches = list(_widened(sorted({*stretches, *ends}), prices))
     if any(prices[place] == NEVER for stretch in stretches for place in stretch):
         return "what lies before and behind cannot be apart"
     repeats = [Repeat((start,), stop - start) for start, stop in stretches]
@@ -265,8 +271,9 @@ class _Contents:
 # -- where a graph may be cut -------------------------------------------------------------------------------------
 
 
-def _prices(nodes: list[fx.Node]) -> list[float]:
-    """What a cut before each operation, and at the end, costs: the values that are handed over there."""
+def _prices(nodes: list[fx.Node], whole: list[StateRange]) -> list[float]:
+    """What a cut before each operation, and at the end, costs: the values that are handed over there. `whole`: the stretches that
+    are not cut for the state that they run in."""
     changes = [0] * (len(nodes) + 2)
     forbidden = [0] * (len(nodes) + 2)
     places = {node: i for i, node in enumerate(nodes)}
@@ -279,11 +286,11 @@ def _prices(nodes: list[fx.Node]) -> list[float]:
         example = node.meta.get(EXAMPLE)
         is_plain = isinstance(example, torch.Tensor) and changed.isdisjoint(_storages(node))  # a view of a changed input is not
         marks = changes if is_plain else forbidden
-        if isinstance(example, (torch.SymInt, int)) and not isinstance(example, bool):
-            continue
+        if is_context(node) or isinstance(example, (torch.SymInt, int, RuntimeObject)) and not isinstance(example, bool):
+            continue  # what runs as written is handed contexts and objects
         marks[i + 1] += 1
         marks[last + 1] -= 1
-    for first, last in _no_cuts(nodes):
+    for first, last in (*((each.first + 1, each.last) for each in whole), *_written_memory(nodes)):
         forbidden[first] += 1
         forbidden[last + 1] -= 1
     prices: list[float] = []
@@ -293,22 +300,6 @@ def _prices(nodes: list[fx.Node]) -> list[float]:
         prices.append(NEVER if never else price * _PRICE_OF_VALUE)
     prices[0] = prices[-1] = 0.0
     return prices
-
-
-def _no_cuts(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
-    """The first and last places of each range in which no cut may be."""
-    before = enabled = torch.is_grad_enabled()
-    since = 0
-    for i, node in enumerate(nodes):
-        if node.target is torch._C._set_grad_enabled and node.args[0] is not enabled:
-            (enabled,) = node.args
-            if enabled is not before:
-                since = i + 1
-            else:
-                yield since, i
-    if enabled is not before:
-        yield since, len(nodes) - 1
-    yield from _written_memory(nodes)
 
 
 def _written_memory(nodes: list[fx.Node]) -> Iterator[tuple[int, int]]:
@@ -336,6 +327,8 @@ def _may_write(node: fx.Node) -> bool:
         return True  # `inplace` may be given by position
     if node.op == "call_method":
         return str(node.target).endswith("_")
+    if is_kept_from_compilers(node.target):
+        return False
     name, module = getattr(node.target, "__name__", "_"), getattr(node.target, "__module__", None)
     if module == "_operator":
         return name.startswith(("i", "set", "del"))
@@ -351,23 +344,19 @@ def _concerns_the_whole_graph(node: fx.Node) -> bool:
     example = node.meta.get(EXAMPLE)
     if node.op == "call_method" and node.target in _ABOUT_AUTOGRAD or changes_metadata(node):
         return True
-    if str(getattr(node.target, "__module__", "")).startswith("torch.autograd") and not _is_context(node):
+    if str(getattr(node.target, "__module__", "")).startswith("torch.autograd") and not is_context(node):
         return True
     if any(_is_not_plain(each) for each in _tensors(node)):
         return True
     has_result = example is not None or node.op == "call_method" or node.target is operator.setitem
     if has_result or written_lists(node.target) or runs_other_code(node.target):
         return False
-    return node.target not in (torch._C._set_grad_enabled, torch.ops.aten._assert_scalar.default)
-
-
-def _is_context(node: fx.Node) -> bool:
-    return getattr(node.target, "__name__", "").startswith(("_enter", "_exit"))
+    return not changes_state(node) and node.target is not torch.ops.aten._assert_scalar.default
 
 
 def _is_not_plain(tensor: torch.Tensor) -> bool:
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor) or isinstance(tensor, WrapperFake)
-    return tensor.layout != torch.strided or wrapped or tensor.is_nested or tensor.is_inference() or _has_unbacked(tensor)
+    return tensor.layout != torch.strided or wrapped or tensor.is_nested or _has_unbacked(tensor)
 
 
 def _has_unbacked(tensor: torch.Tensor) -> bool:

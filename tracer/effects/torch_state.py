@@ -28,6 +28,7 @@ from tracer import _C, config
 from tracer.effects.fake_modes import fake_mode
 from tracer.effects.function_modes import are_traceable
 from tracer.effects.switches import KEPT, Setting, Switch
+from tracer.graph.operations import streams
 from tracer.graph_breaks import unsupported
 from tracer.operators.kept_from_compilers import keep_from_compilers
 
@@ -169,6 +170,7 @@ class ContextKind:
     leave: Callable[[Any], None]
     attributes: tuple[str, ...]  # of the manager, in the order in which `enter` takes them
     in_graph: bool = True
+    at_run_time: bool = False  # the trace enters nothing; its argument is a value of the graph
 
 
 def _error_settings(everything: str | None, *single: str | None) -> dict[str, str]:
@@ -210,9 +212,14 @@ CONTEXT_KINDS = (
         in_graph=False,
     ),
 )
-for _kind in CONTEXT_KINDS:  # output code calls these if the graph breaks inside of the context
-    _C.never_trace(_kind.manager_enter.__code__)
-    _C.never_trace(_kind.manager_exit.__code__)
+STREAM_CONTEXTS = tuple(
+    ContextKind(context.__enter__, context.__exit__, streams.entered, streams.left, (), at_run_time=True)
+    for context in (torch.Stream, torch.cuda.StreamContext, torch.xpu.StreamContext, torch.cpu.StreamContext)
+)
+for _kind in (*CONTEXT_KINDS, *STREAM_CONTEXTS):  # output code calls these if the graph breaks inside of the context
+    for _method in (_kind.manager_enter, _kind.manager_exit):
+        if hasattr(_method, "__code__"):
+            _C.never_trace(_method.__code__)
 _OPEN_OBJECTS = (torch._C._InferenceMode, autocast_mode._UnmanagedAutocast)
 
 
@@ -261,7 +268,8 @@ class TorchState:
             finally:
                 while self.open:  # the graph could not be told of the end of an inner one
                     context = self.open.pop()
-                    context.kind.leave(context.real)
+                    if not context.kind.at_run_time:
+                        context.kind.leave(context.real)
                 write_state(self._before)
         self._restore_in_graph(left)
 
@@ -300,6 +308,11 @@ class TorchState:
     def changed(self) -> bool:
         """Whether the program has changed any setting, even if it has changed it back."""
         return self._changed
+
+    @property
+    def on_another_stream(self) -> bool:
+        """Whether the program has made another stream the current one."""
+        return any(context.kind.at_run_time for context in self.open)
 
     def repeatable(self) -> Callable[[], contextlib.AbstractContextManager[None]] | None:
         """What sets the state that the program is in for the time of a block, outside of the trace; None where the program has
@@ -356,12 +369,15 @@ class TorchState:
         self.changes += 1
         self._add_node(torch.set_autocast_cache_enabled, (enabled,))
 
-    def enter(self, kind: ContextKind, manager: VariableTracker, args: tuple[Any, ...]) -> None:
+    def enter(self, kind: ContextKind, manager: VariableTracker, args: tuple[Any, ...] | None) -> None:
+        """`args`: None for a manager that does nothing."""
         self.output.refuse_on_trial()
         self.changes += 1
-        node = self._add_node(kind.enter, args) if kind.in_graph else None
-        context = OpenContext(kind, manager, node, kind.enter(*args), self.cache_enabled)
-        if kind.enter is autocast_mode._enter_autocast:
+        example = streams.RuntimeObject(manager.python_type()) if kind.at_run_time else None
+        node = self._add_node(kind.enter, args, example) if kind.in_graph and args is not None else None
+        real = None if kind.at_run_time or args is None else kind.enter(*args)
+        context = OpenContext(kind, manager, node, real, self.cache_enabled)
+        if kind.enter is autocast_mode._enter_autocast and args is not None:
             self.cache_enabled = args[-1]
             torch.set_autocast_cache_enabled(False)
         self.open.append(context)
@@ -371,13 +387,14 @@ class TorchState:
         self.output.refuse_on_trial()
         if self.open.pop() is not context:
             unsupported("with-block", value="a context that is left while an inner one is open")
-        context.kind.leave(context.real)
+        if not context.kind.at_run_time:
+            context.kind.leave(context.real)
         self.cache_enabled = context.cache_before
         if context.node is not None:
             self._add_node(context.kind.leave, (context.node,))
 
-    def _add_node(self, function: Callable[..., Any], args: tuple[Any, ...]) -> fx.Node:
-        node = self.output.create_node("call_function", function, args, {}, None)
+    def _add_node(self, function: Callable[..., Any], args: tuple[Any, ...], example: Any = None) -> fx.Node:
+        node = self.output.create_node("call_function", function, args, {}, example)
         node.meta[_STATE_NODE] = True
         self._changed = True
         return node
@@ -396,7 +413,7 @@ class TorchState:
                 self.output.graph.erase_node(node)
 
     def in_graph(self) -> bool:
-        return any(node.meta.get(_STATE_NODE) for node in self.output.graph.nodes)
+        return any(node.meta.get(_STATE_NODE) and not streams.is_opening(node) for node in self.output.graph.nodes)
 
     # -- code ------------------------------------------------------------------------------------------------------
 
@@ -452,10 +469,12 @@ def _plain_tensor(value: Any) -> Any:
 
 
 def _leave_open_contexts(traceback: TracebackType | None) -> None:
-    """Leaves the contexts that a graph has entered. They are found in the locals of its frame, in the order of entering."""
+    """Leaves the contexts that a graph has entered. They are found in the locals of its frame, in the order of entering, or in
+    the list of values that its pieces hand on."""
     entered: list[Any] = []
     while traceback is not None:
-        entered += [value for value in traceback.tb_frame.f_locals.values() if type(value) in _OPEN_OBJECTS]
+        for value in traceback.tb_frame.f_locals.values():
+            entered += [each for each in (value if type(value) is list else (value,)) if type(each) in _OPEN_OBJECTS]
         traceback = traceback.tb_next
     for context in reversed({id(context): context for context in entered}.values()):
         context.__exit__(None, None, None)

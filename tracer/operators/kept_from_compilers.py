@@ -9,9 +9,9 @@ from typing import Any
 _FUNCTIONS: dict[Any, bool] = {}
 
 
-def keep_from_compilers(*functions: Callable[..., Any], sets_what_compilers_read: bool = False) -> None:
-    """Makes calls of these functions such operations. `sets_what_compilers_read`: what follows is compiled in the state that the
-    function leaves."""
+def keep_from_compilers(*functions: Callable[..., Any] | str, sets_what_compilers_read: bool = False) -> None:
+    """Makes calls of these functions, and of methods of these names, such operations. `sets_what_compilers_read`: what follows is
+    compiled in the state that the function leaves."""
     _FUNCTIONS.update(dict.fromkeys(functions, sets_what_compilers_read))
 
 

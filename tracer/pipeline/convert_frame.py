@@ -23,6 +23,8 @@ from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
+from tracer.graph.operations.streams import is_opening, leaving_what_is_open
+from tracer.graph.stream_lifetimes import keep_what_streams_share
 from tracer.graph_breaks import unsupported
 from tracer.guards.code import fetchable
 from tracer.guards.identity import TypeMatch
@@ -302,6 +304,7 @@ class FrameConversion:
         if trace.abandons_generator() is not None:  # `learn_outputs` has rebuilt those that outlive the frame
             unsupported("abandoned-generator", value="suspended in a try or with block")
         output = trace.output
+        keep_what_streams_share(output)
         output.graph.output(tuple(nodes))
         output.resized_leaves.remove()
         output.remove_dead_nodes()
@@ -322,6 +325,8 @@ class FrameConversion:
             compiled = self._compile(trace, gm, graph_name, inputs)
             if trace.torch_state.in_graph():
                 compiled = restoring_state(compiled)
+            if any(map(is_opening, output.graph.nodes)):
+                compiled = leaving_what_is_open(compiled)
             if trace.overrides.met_subclass:
                 compiled = on_plain_tensors(compiled)
         fetched = fetchable(trace.output.guards, [item.source for item in inputs], function.__code__, function.__globals__)

@@ -116,6 +116,8 @@ def _drawn(
 ) -> Value:
     """`function(generator, *args, *sizes)` with the sizes of the fake `like`, drawn before the graph."""
     sizes = [size_before_the_graph(tx, size) for size in like.shape]
+    if like.device.type != "cpu" and tx.trace.torch_state.on_another_stream:  # which would not wait for what is drawn before
+        unsupported("random-state", name=f"{name}, on a stream that the program has entered,")
     if any(size is None for size in sizes):
         unsupported("random-state", name=f"{name}, of a size that depends on data,")
     draw = draw_of(tx, torch.Generator, function, generator, (*args, *sizes), {})

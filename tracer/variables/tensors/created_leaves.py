@@ -61,6 +61,8 @@ def in_leaf(tx: Tracer, make: Callable[..., torch.Tensor], data: TensorVariable,
     """(the number of a new empty leaf, a tensor of the graph in the memory of `data` with that leaf in its history)"""
     fake = data.fake
     sizes = _sizes_before_the_graph(tx, fake)
+    if fake.device.type != "cpu" and tx.trace.torch_state.on_another_stream:  # the allocator gives memory to a stream
+        unsupported("tensor-subclass", cls="Parameter", source="a stream that the program has entered")
     if sizes is None:
         unsupported("tensor-subclass", cls="Parameter", source="sizes that depend on data, or numbers that have no gradient")
     number = tx.effects.draw(Draw(make, None, (fake.dtype, fake.device, *sizes), {}))

@@ -328,6 +328,11 @@ _each(
 )
 
 
+@_methods("record_stream")
+def _record_stream(tx: Tracer, self: TensorVariable, s: VariableTracker) -> VariableTracker:
+    return tx.call_unbound_model(torch.Tensor.record_stream, [self, s], {})
+
+
 @_methods("backward")
 def _backward(
     tx: Tracer,
