@@ -349,6 +349,46 @@ def test_forward_and_backward_of_an_autograd_function(backend):
     assert len(entries(traced)) == 2
 
 
+class Scale(torch.autograd.Function):
+    """Its backward writes to the gradient and to what it has saved."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (y,) = ctx.saved_tensors
+        scale_kernel[(3,)](gradient, 2.0, gradient.numel(), 16)
+        scale_kernel[(3,)](y, 5.0, y.numel(), 16)
+        return gradient, y
+
+
+@BACKENDS
+def test_kernels_write_to_the_gradient_and_to_saved_tensors_in_backward(backend):
+    program = lambda x, y: Scale.apply(x.cos(), y * 2).sin().sum()
+    runs = []
+    for run in (program, optimize(backend, fullgraph=True)(program)):
+        x, y = X.clone().requires_grad_(), Y.clone().requires_grad_()
+        run(x, y).backward()
+        runs.append((x.grad, y.grad, x.detach(), y.detach()))
+    torch.testing.assert_close(*runs)
+
+
+def test_backward_writes_to_an_input_only_where_the_graph_is_not_compiled():
+    program = lambda x, y: Scale.apply(x, y).sin().sum()
+    runs = []
+    for run in (program, optimize("eager", fullgraph=True)(program), optimize("aot_eager")(program)):
+        x, y = X.clone().requires_grad_(), Y.clone().requires_grad_()
+        run(x, y).backward()
+        runs.append((x.grad, y.grad, x.detach(), y.detach()))
+    torch.testing.assert_close(runs[1], runs[0])
+    torch.testing.assert_close(runs[2], runs[0])
+    with pytest.raises(tracer.errors.Unsupported, match="effect-in-subgraph"):
+        optimize("aot_eager", fullgraph=True)(program)(X.clone().requires_grad_(), Y.clone().requires_grad_())
+
+
 @BACKENDS
 def test_a_launch_leaves_no_trace_in_autograd(backend):
     def program(x, y):
