@@ -50,6 +50,7 @@ LATE = {
     ("tracer.platform_check", "torch"),
     ("tracer.platform_check", "tracer._C"),
     ("tracer.platform_check", "tracer.compat_torch"),
+    ("tracer.compat_torch.triton_kernels", "torch._higher_order_ops"),
     ("tracer.drop_in.autoload", "tracer"),
     ("tracer.api.settings", "tracer.pipeline.convert_frame"),
     ("tracer.api.settings", "tracer.runtime.region_state"),
@@ -75,6 +76,7 @@ DOORS: dict[str, set[str]] = {
     "torch._functorch.config": {"tracer.backends.torch_compilers"},
     "torch._functorch.aot_autograd": {"tracer.backends.torch_compilers"},
     "torch._functorch._aot_autograd": {"tracer.backends.torch_compilers", "tracer.saving.compiled_graphs"},
+    "torch._higher_order_ops": {"tracer.compat_torch.triton_kernels"},
     "torch._guards": {BRIDGE, "tracer.backends.outlining", "tracer.saving.compiled_graphs"},
     "torch._inductor": {
         "tracer.backends.torch_compilers",

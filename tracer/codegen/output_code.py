@@ -201,9 +201,10 @@ class OutputCodeBuilder:
             cg.call_object(torch.get_rng_state)
             fallback.random_state = cg.store_temporary()
         if written:
-            copies = tuple(fails for _, fails in written)
-            loads = [lambda item=item: cg.read(item.source) for item, _ in written]
-            cg.call_object(rollback.save, lambda: asm.load_const(copies), *loads)
+            noticed = rollback.BY_LAUNCHES if self.trace.output.runs_as_written else rollback.BY_NOTHING
+            how = tuple((each.fails, noticed if each.uncounted else rollback.BY_VERSION) for each in written)
+            loads = [lambda item=each.item: cg.read(item.source) for each in written]
+            cg.call_object(rollback.save, lambda: asm.load_const(how), *loads)
             fallback.saved_tensors = cg.store_temporary()
         cg.fallback = fallback.after_call
         cg.used_fallbacks.setdefault(fallback.after_call)

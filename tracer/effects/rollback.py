@@ -3,27 +3,37 @@ that raises. Called by output code."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
+
+from tracer.graph.kernel_launches import launches
 
 LARGEST_COPY = 1 << 20  # elements; larger tensors are not copied before each call
 
-Saved = list[tuple[torch.Tensor, int | None, torch.Tensor | None]]
+# How it is noticed that a graph has written to a tensor: by its version; by that and the number of launches, for a kernel that
+# writes to it, which the version does not count; not at all, where a compiler launches the kernel.
+BY_VERSION, BY_LAUNCHES, BY_NOTHING = "version", "launches", "nothing"
+
+Saved = list[tuple[torch.Tensor, str, Any, torch.Tensor | None]]
 
 
-def save(copies: tuple[bool, ...], *tensors: torch.Tensor) -> Saved:
-    """The state of the tensors that a graph is about to write to; `copies` says which of them to copy."""
+def save(how: tuple[tuple[bool, str], ...], *tensors: torch.Tensor) -> Saved:
+    """The state of the tensors that a graph is about to write to. `how` says of each whether to copy it, and how a write to it is
+    noticed."""
     return [
-        (tensor, _version(tensor), tensor.detach().clone() if copied and _is_copied(tensor) else None)
-        for copied, tensor in zip(copies, tensors, strict=True)
+        (tensor, noticed, _NUMBERS[noticed](tensor), tensor.detach().clone() if copied and _is_copied(tensor) else None)
+        for (copied, noticed), tensor in zip(how, tensors, strict=True)
     ]
 
 
 def restore(saved: Saved) -> bool:
     """Restores the tensors and returns True; if one cannot be restored, changes none and returns False."""
-    if any(copy is None and (version is None or tensor._version != version) for tensor, version, copy in saved):
+    if any(copy is None and not _is_unwritten(tensor, noticed, number) for tensor, noticed, number, copy in saved):
         return False
     with torch.no_grad():
-        for tensor, _, copy in saved:
+        for tensor, _, _, copy in saved:
             if copy is not None:  # even with the old version: batch norm updates its statistics without counting it
                 tensor.copy_(copy)
     return True
@@ -31,6 +41,23 @@ def restore(saved: Saved) -> bool:
 
 def _version(tensor: torch.Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
+
+
+def _version_and_launches(tensor: torch.Tensor) -> tuple[int, int] | None:
+    version = _version(tensor)
+    return None if version is None else (version, launches())
+
+
+_NUMBERS: dict[str, Callable[[torch.Tensor], Any]] = {
+    BY_VERSION: _version,
+    BY_LAUNCHES: _version_and_launches,
+    BY_NOTHING: lambda tensor: None,
+}
+
+
+def _is_unwritten(tensor: torch.Tensor, noticed: str, number: Any) -> bool:
+    """Whether neither a kernel nor anything else is known to have written to a tensor since it had this number."""
+    return number is not None and _NUMBERS[noticed](tensor) == number
 
 
 def _is_copied(tensor: torch.Tensor) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import operator
 import re
@@ -28,6 +27,7 @@ from tracer.graph.fakes.function_views import FunctionViews
 from tracer.graph.fakes.input_memory import InputMemory
 from tracer.graph.fakes.nested_rules import nested_form
 from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
+from tracer.graph.inputs import EXAMPLE, GraphInput, WrittenInput
 from tracer.graph.journal import Journal, NoJournal
 from tracer.graph.own_leaves import OwnLeaves, is_own_leaf
 from tracer.graph.runtime_asserts import RuntimeAsserts
@@ -36,7 +36,6 @@ from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
 from tracer.operators.facts import is_compliant, runs_other_code, writes
 from tracer.operators.meta import UnknownLayout, fake_form, fake_method
-from tracer.operators.sparse_rules import is_sparse
 from tracer.operators.strides import assume_copied
 from tracer.protocol.variable import ObservedException, VariableTracker
 
@@ -46,29 +45,8 @@ if TYPE_CHECKING:
     from tracer.guards.base import Guard
     from tracer.sources.base import Source
 
-EXAMPLE = "example_value"
 MUST_RUN = "must_run"  # in the `meta` of a node: it does more than compute its result, so it runs even if that is not used
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
-
-
-@dataclasses.dataclass
-class GraphInput:
-    """A placeholder, and the source from which the output code loads its value."""
-
-    node: fx.Node
-    source: Source
-    real: Any
-
-    @property
-    def fake(self) -> Any:
-        return self.node.meta[EXAMPLE]
-
-    @property
-    def storage(self) -> int | None:
-        """That of the fake, if it has one."""
-        fake = self.fake
-        has_memory = isinstance(fake, torch.Tensor) and not is_sparse(fake)
-        return fake.untyped_storage()._cdata if has_memory else None
 
 
 class Refusal(NamedTuple):
@@ -438,15 +416,18 @@ class OutputGraph:
             if item.storage in storages:
                 self._kept.add(source)
 
-    def written_inputs(self) -> list[tuple[GraphInput, bool]]:
-        """The inputs that the graph writes to, each with whether the graph may fail after writing to it."""
+    def written_inputs(self) -> list[WrittenInput]:
+        """The inputs that the graph writes to."""
         if not self.inputs:
             return []
         mode = self.world.fake_mode
         if self.runtime_asserts:  # a backend may check them last
             mode.note_may_fail()
         written = [item for item in self.inputs.values() if item.storage in mode.written_storages]
-        return [(item, item.storage in mode.written_before_failing) for item in written]
+        return [
+            WrittenInput(item, item.storage in mode.written_before_failing, item.storage in mode.launch_writes)
+            for item in written
+        ]
 
     def step_of_exposed_leaf(self, results: list[fx.Node], inputs: list[GraphInput]) -> int | None:
         """The step that made a leaf which a backend would not return as the program does; None if there is none."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -141,15 +142,19 @@ class Part:
 
 @contextlib.contextmanager
 def recording(
-    tx: Tracer, what: str, holders: Sequence[VariableTracker] = (), writable: Sequence[torch.Tensor] | None = ()
+    tx: Tracer,
+    what: str,
+    holders: Sequence[VariableTracker] = (),
+    writable: Sequence[torch.Tensor] | None = (),
+    for_kernels: Sequence[torch.Tensor] = (),
 ) -> Iterator[Part]:
     """Within, code of the program is recorded, for `cut`, `leave` or `drop` afterwards. Its side effects on objects that the open
     frames or `holders` can reach break the graph. So do writes to tensors that existed before, unless they share memory with
-    `writable` (None allows all)."""
+    `writable` (None allows all) or, where kernels of the program write, with `for_kernels`."""
     part = Part(tx)
     before, state = tx.effects.observer, read_state()
     mode = tx.output.world.fake_mode
-    written = len(mode.writes)
+    written, launched = len(mode.writes), len(mode.launch_writes)
     try:
         with tx.effects.observed_by(part.observe):
             yield part
@@ -162,7 +167,9 @@ def recording(
         unsupported("effect-in-subgraph", name=what, value="it changes a switch of torch")
     part.writes = set(mode.writes[written:])
     known = {storage_of(tensor) for tensor in _tensors_before(part)} - set(map(storage_of, writable or ()))
-    if writable is not None and not known.isdisjoint(part.writes):
+    free = set(map(storage_of, for_kernels))
+    allowed = Counter([storage for storage in mode.launch_writes[launched:] if storage in free])
+    if writable is not None and not known.isdisjoint(Counter(mode.writes[written:]) - allowed):
         unsupported("effect-in-subgraph", name=what, value="it writes to a tensor that existed before")
     _refuse_visible_changes(tx, part, what, holders)
 

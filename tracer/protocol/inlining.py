@@ -29,7 +29,7 @@ _OPAQUE_MODULES = (
     "importlib", "logging", "warnings", "threading", "traceback", "linecache", "asyncio", "unittest",
     "multiprocessing", "subprocess", "socket", "pdb", "bdb", "weakref", "random", "tempfile", "pickle", "json",
     "ctypes", "ast", "dis", "tokenize", "gc", "signal", "selectors", "queue", "concurrent", "numpy", "sympy", "z3",
-    "pytest", "_pytest", "rich", "tqdm",
+    "pytest", "_pytest", "rich", "tqdm", "triton.runtime", "triton.compiler", "triton.backends", "triton.knobs", "triton.testing",
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ computing: writes, random numbers, errors that depend on data."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -31,6 +31,7 @@ class FakeMode(FakeTensorMode):
     `watch_effects` sets back."""
 
     cache_of_static_sizes: dict[tuple[Any, ...], CachedResult | None] = {}  # shared by all traces: no symbol takes part
+    supports_higher_order_operators = True  # fakes of the program's own operators may call one
 
     def __init__(self, shape_env: TorchShapeEnv, asks_layout: bool = False) -> None:
         super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)
@@ -45,6 +46,7 @@ class FakeMode(FakeTensorMode):
         self.written_storages = self._kept_storages.keys()
         self.writes: list[int] = []  # the same in order, one for each write
         self.shared_storages: dict[int, int] = {}  # those that several inputs share, with the size of the real one in bytes
+        self.launch_writes: list[int] = []  # those of kernels, which the versions of tensors do not count
         self.written_before_failing: set[int] = (
             set()
         )  # those written before, or by, an operator that may fail when the graph runs
@@ -68,6 +70,8 @@ class FakeMode(FakeTensorMode):
         if func in _DISPATCH_META_HANDLERS or func in _DISPATCH_HANDLE_DIRECTLY:
             return super().dispatch(func, types, args, kwargs or {})
         kwargs = kwargs or {}
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return self._dispatch_impl(func, types, args, kwargs)
         facts = facts_of(func)
         refusable, may_fail = may_refuse(facts, args, kwargs), facts.may_fail
         if refusable and facts.only_computes or facts.elementwise and not facts.random:
@@ -133,12 +137,25 @@ class FakeMode(FakeTensorMode):
     def _note_effects(self, facts: OperatorFacts, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         random = facts.draws(args, kwargs)
         self.draws += random
-        storages = [t.untyped_storage() for t in facts.written_tensors(args, kwargs) if t.layout is torch.strided]
+        written = self._note_writes(facts.written_tensors(args, kwargs))
+        if random or written:
+            self.repeatable = False
+
+    def _note_writes(self, tensors: Iterable[torch.Tensor]) -> list[int]:
+        storages = [tensor.untyped_storage() for tensor in tensors if tensor.layout is torch.strided]
         written = [storage._cdata for storage in storages]
         self._kept_storages.update(zip(written, storages))
         self.writes += written
-        if random or written:
-            self.repeatable = False
+        return written
+
+    def note_launch(self, written: Sequence[torch.Tensor]) -> None:
+        """Called where the graph will launch a kernel that writes to these tensors. A launch that fails has written nothing."""
+        self.note_may_fail()
+        self.repeatable = False
+        for tensor in written:
+            if isinstance(tensor, FakeTensor) and tensor.constant is not None:
+                self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
+        self.launch_writes += self._note_writes(written)
 
     def _dispatch_impl(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         beside_symbols = any(isinstance(each, _SYMBOLS_OF_KERNELS) for each in leaves(args, kwargs))

@@ -92,3 +92,10 @@ register(
     "remove the call.",
     topic=TOPIC,
 )
+register(
+    "kernel-launch",
+    "Launch of the Triton kernel {kernel} is not captured: {why}",
+    "A launch is one operation of the graph, which has to say all that the launch does. CPython launches this one.",
+    "see the reason; most often a plain tuple or function as the grid, and tensors, numbers and constants as arguments will do.",
+    topic=TOPIC,
+)

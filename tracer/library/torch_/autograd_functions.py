@@ -256,7 +256,8 @@ class _Call:
         nodes = {index: self._gradient(node) for index, node in enumerate(outputs) if node is not None and gradients[index]}
         arguments = [TensorVariable(nodes[n], nodes[n].meta[EXAMPLE]) if n in nodes else NONE for n in range(len(outputs))]
         error = None
-        with recording(tx, what, [self.context, *self.inputs]) as part, torch.no_grad():
+        for_kernels = [node.meta[EXAMPLE] for node in (*nodes.values(), *self._overwritable())]
+        with recording(tx, what, [self.context, *self.inputs], for_kernels=for_kernels) as part, torch.no_grad():
             try:
                 result = self.cls.get_attr(tx, "backward").call(tx, [self.context, *arguments], {})
             except ObservedException as raised:
@@ -270,6 +271,15 @@ class _Call:
         for node in reversed(nodes.values()):
             tx.output.graph.erase_node(node)
         return _TracedBackward(gradients, read, subgraph.module, error)
+
+    def _overwritable(self) -> list[fx.Node]:
+        """The saved tensors to which kernels may write in backward, as if they were its own. An input of the graph is none of
+        them where that is compiled: AOTAutograd refuses it."""
+        saved = self._tensors_kept_as("to_save")
+        if self.tx.output.runs_as_written:
+            return saved
+        known = {storage_of(tensor.fake) for tensor in self.tx.trace.input_tensors}
+        return [node for node in saved if storage_of(node.meta[EXAMPLE]) not in known]
 
     def _gradients_of_tensors(self, what: str, result: Value) -> list[Value]:
         """The gradients of those inputs that are tensors, out of the result of backward. The others must be None."""

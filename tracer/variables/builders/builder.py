@@ -36,6 +36,7 @@ from tracer.sources.base import Source
 from tracer.sources.reading import is_a, type_dict
 from tracer.sources.roots import ObjectSource
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
+from tracer.variables.builders.registry import builder_of, find_later, tracks, tracks_subclasses
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.enums import constant_of
 from tracer.variables.containers.dicts import MappingProxyVariable
@@ -60,50 +61,7 @@ if TYPE_CHECKING:
     from tracer.interpreter.trace import Trace
     from tracer.protocol.tracer import Tracer
 
-Build = Callable[["VariableBuilder", "Tracer", Any, Source], VariableTracker]  # of a value, and how it is reached
 _V = TypeVar("_V", bound=VariableTracker)
-_EXACT: dict[type, Build] = {}
-_SUBCLASSES: dict[type, Build] = {}
-
-
-def tracks(*types_: type) -> Callable[[Build], Build]:
-    """Registers the builder of values of exactly these types. Raises ValueError at import if one has a builder already.
-
-    The builder adds the guards that the tracked form relies on. It calls `builder.remember` where the identity of the value
-    matters, so that the same object reached by another path is the same variable.
-    """
-
-    def register(build: Build) -> Build:
-        for cls in types_:
-            if cls in _EXACT:
-                raise ValueError(f"{cls} is tracked twice")
-            _EXACT[cls] = build
-        return build
-
-    return register
-
-
-def tracks_subclasses(*bases: type) -> Callable[[Build], Build]:
-    """Registers the builder of values of these types and of types derived from them, where `tracks` and more derived bases have
-    none. Raises ValueError at import if one has a builder already."""
-
-    def register(build: Build) -> Build:
-        for base in bases:
-            if base in _SUBCLASSES:
-                raise ValueError(f"subclasses of {base} are tracked twice")
-            _SUBCLASSES[base] = build
-        return build
-
-    return register
-
-
-def _builder_of(cls: type) -> Build:
-    """The builder for a class. It is not memoised: the bases of a class can be assigned, and the class can be freed."""
-    exact = _EXACT.get(cls)
-    if exact is not None:
-        return exact
-    rely_on_bases(cls)
-    return next(_SUBCLASSES[base] for base in cls.__mro__ if base in _SUBCLASSES)
 
 
 def _identity(value: Any, source: Source | None) -> int:
@@ -131,6 +89,7 @@ class VariableBuilder:
     """Wraps values for one trace; the same object reached twice is the same variable. `tx.wrap(value, source)` calls it."""
 
     def __init__(self, trace: Trace) -> None:
+        find_later()
         self.trace = trace
         self.arguments: tuple[Any, ...] = ()  # values of the argument slots of the traced frame
         self._by_identity: dict[
@@ -151,7 +110,7 @@ class VariableBuilder:
         if known is not None:
             return known
         self._is_recreated(type(value))  # notes it: a lookup on such a class relies on its bases only
-        build = _builder_of(type(value))
+        build = builder_of(type(value))
         self._building += 1
         try:
             return build(self, tx, value, source)
