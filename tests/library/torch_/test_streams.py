@@ -3,6 +3,8 @@ the current one; `test_streams_of_cuda.py` has what needs a device."""
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -11,7 +13,7 @@ import tracer
 from tests.support import breaks, captured, captured_made
 from tests.support.comparing import Comparison
 from tests.support.regions import entries
-from tracer.graph.operations.streams import count_open, used_until_here
+from tracer.graph.operations.streams import _open, used_until_here
 
 X = torch.arange(6.0).reshape(2, 3)
 SIDE = torch.cpu.Stream()
@@ -132,7 +134,7 @@ def test_a_graph_runs_each_operation_under_the_stream_of_the_program(program, ba
             SEEN.clear()
             ends.append([each(x), *SEEN])
         Comparison().same(*ends, "results and the streams that were the current ones")
-        assert torch.cpu.current_stream() is not SIDE and count_open() == 0
+        assert torch.cpu.current_stream() is not SIDE and not _open.managers
 
 
 def test_gradients_flow_through_pieces_of_a_graph():
@@ -226,7 +228,7 @@ def test_a_graph_that_raises_leaves_its_contexts(backend):
     for _ in range(2):
         with pytest.raises(IndexError):
             run(X, torch.tensor([0, 9]))
-        assert torch.cpu.current_stream() is not SIDE and count_open() == 0
+        assert torch.cpu.current_stream() is not SIDE and not _open.managers
         assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
 
 
@@ -243,6 +245,29 @@ def test_an_exception_of_the_program_leaves_its_contexts():
         with pytest.raises(ValueError, match="large"):
             run(X)
         assert torch.cpu.current_stream() is not SIDE
+
+
+def test_a_stream_that_a_cache_holds_is_the_same_at_each_call():
+    @functools.cache
+    def stream():
+        return torch.cpu.Stream()
+
+    def fn(x):
+        with torch.cpu.stream(stream()):
+            return current_noted(x)
+
+    met = []
+
+    @torch.library.custom_op("streams_for_tests::current_noted", mutates_args=())
+    def current_noted(x: torch.Tensor) -> torch.Tensor:
+        met.append(torch.cpu.current_stream())
+        return x.clone()
+
+    current_noted.register_fake(torch.empty_like)
+    run = tracer.optimize("aot_eager")(fn)
+    for _ in range(3):
+        run(X)
+    assert met == [stream()] * 3
 
 
 def test_which_stream_it_is_breaks_the_graph():
@@ -359,7 +384,7 @@ def test_ranges_are_pushed_and_popped_as_the_graph_runs(ranges, backend):
     for _ in range(2):
         ranges.clear()
         assert torch.equal(run(X), X * 2 + 2)
-        assert ranges == ["outer", "inner 1", "pop", "pop"] and count_open() == 0
+        assert ranges == ["outer", "inner 1", "pop", "pop"] and not _open.managers
 
 
 def test_a_graph_that_raises_pops_its_ranges(ranges):
@@ -389,4 +414,4 @@ def test_a_range_may_end_behind_a_break(ranges):
     for _ in range(2):
         ranges.clear()
         run(X)
-        assert ranges == ["all", "pop"] and count_open() == 0
+        assert ranges == ["all", "pop"] and not _open.managers

@@ -81,11 +81,6 @@ def range_popped() -> int:
     return depth
 
 
-def count_open() -> int:
-    """How much is open on this thread."""
-    return len(_open.managers)
-
-
 def leaving_what_is_open(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps a graph with such operations: if it raises, it leaves what it has entered, the innermost first. What stays open
     otherwise is left by the code behind."""
