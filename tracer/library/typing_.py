@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 
 @models(typing.get_type_hints)
-def _get_type_hints(tx: Tracer, obj: VariableTracker) -> VariableTracker:
-    """For functions, whose annotations are guarded, and classes. Names in string annotations are looked up while tracing."""
+def _get_type_hints(tx: Tracer, obj: VariableTracker, *, format: VariableTracker | None = None) -> VariableTracker:
+    """For functions, whose annotations are guarded, and classes. Names in string annotations are looked up while tracing.
+    `format` is an `annotationlib.Format`; those that give annotations as they are differ for names that are not found."""
+    how = {} if format is None else {"format": format.identity()}
+    if any(getattr(each, "name", None) not in ("VALUE", "FORWARDREF") for each in how.values()):
+        unsupported("unsupported-builtin", function="typing.get_type_hints in another format")
     if isinstance(obj, NestedFunctionVariable):
         return _hints_of_made(tx, obj)
     if not isinstance(obj, (UserFunctionVariable, ClassVariable)):
@@ -31,7 +35,7 @@ def _get_type_hints(tx: Tracer, obj: VariableTracker) -> VariableTracker:
         assert isinstance(annotations, DictVariable)
         annotations.values(tx)
     try:
-        hints = typing.get_type_hints(obj.value)
+        hints = typing.get_type_hints(obj.value, **how)
     except Exception as error:
         unsupported("unsupported-builtin", cause=error, function=f"typing.get_type_hints: {error}")
     return DictVariable({name: (ConstantVariable(name), made(hint)) for name, hint in hints.items()})
