@@ -231,6 +231,11 @@ class OpenContext:
     real: Any
     cache_before: bool
 
+    def leave(self) -> None:
+        """Leaves what the trace has entered, if it has entered anything."""
+        if not self.kind.at_run_time:
+            self.kind.leave(self.real)
+
 
 class TorchState:
     """The changes that the traced program has made to torch's state so far."""
@@ -267,9 +272,7 @@ class TorchState:
                 left = self._read()
             finally:
                 while self.open:  # the graph could not be told of the end of an inner one
-                    context = self.open.pop()
-                    if not context.kind.at_run_time:
-                        context.kind.leave(context.real)
+                    self.open.pop().leave()
                 write_state(self._before)
         self._restore_in_graph(left)
 
@@ -387,8 +390,7 @@ class TorchState:
         self.output.refuse_on_trial()
         if self.open.pop() is not context:
             unsupported("with-block", value="a context that is left while an inner one is open")
-        if not context.kind.at_run_time:
-            context.kind.leave(context.real)
+        context.leave()
         self.cache_enabled = context.cache_before
         if context.node is not None:
             self._add_node(context.kind.leave, (context.node,))

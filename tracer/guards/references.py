@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import typing
 import weakref
-from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -76,11 +75,11 @@ class ObjectRef:
 _FREED_SILENTLY = (typing.ParamSpecArgs, typing.ParamSpecKwargs)
 
 
-def weak_reference(obj: Any, on_death: Callable[[Any], object] | None = None) -> weakref.ref[Any]:
+def weak_reference(obj: Any) -> weakref.ref[Any]:
     """A weak reference to an object. TypeError where there can be none that is safe to keep."""
     if type(obj) in _FREED_SILENTLY:
         raise TypeError(f"{class_name(type(obj))} does not clear weak references")
-    return weakref.ref(obj, on_death)
+    return weakref.ref(obj)
 
 
 _known: weakref.WeakValueDictionary[int, ObjectRef] = weakref.WeakValueDictionary()  # by id: one for each object

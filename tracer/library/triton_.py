@@ -167,7 +167,7 @@ class _Call:
         missing = [each for name, each in parameters.items() if name not in given and name not in set_by_tuner]
         if not all(parameter.has_default for parameter in missing):
             self.refuse("its arguments do not fit its signature")
-        defaults = {parameter.name: self.tracked(parameter.default) for parameter in missing}
+        defaults: dict[str, Value] = {parameter.name: ConstantVariable(parameter.default) for parameter in missing}
         return _Bound(Form(positional, tuple(kwargs)), bound, defaults)
 
     def argument(self, name: str, value: Value, may_vary: bool) -> Value:
@@ -193,9 +193,6 @@ class _Call:
             self.refuse(f"its argument {name} is {value.describe()}")
         self.tx.guard(IdMatch(value.source, real))
         return real
-
-    def tracked(self, value: Any) -> Value:
-        return ConstantVariable(value)
 
     # -- configurations ------------------------------------------------------------------------------------------
 
@@ -228,7 +225,7 @@ class _Call:
         configs = []
         for config in tuner.value.configs:
             values = {name: value for name, value in config.all_kwargs().items() if name in (*config.kwargs, *function.arg_names)}
-            known = bound.given | {name: self.tracked(value) for name, value in config.all_kwargs().items()}
+            known = bound.given | {name: ConstantVariable(value) for name, value in config.all_kwargs().items()}
             for each in heuristics:
                 found = self.heuristics(each, known)
                 known |= found
@@ -247,7 +244,7 @@ class _Call:
             return (self._sizes(grid),)
         found = []
         for config in configs:
-            values = {} if config is None else {name: self.tracked(value) for name, value in config.kwargs.items()}
+            values = {} if config is None else {name: ConstantVariable(value) for name, value in config.kwargs.items()}
             known = bound.all | values
             meta = self.tx.new_dict({name: known[name] for name in function.arg_names if name in known})
             found.append(self._sizes(grid.call(self.tx, [meta], {})))

@@ -66,8 +66,9 @@ def _look_up(module: str, qualname: str) -> Any:
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
         if isinstance(found, types.ModuleType):
-            stands_for = vars(found)["m"] if isinstance(found, torch.backends.PropModule) else found
-            found = vars(found).get(part, vars(stands_for).get(part, ABSENT))
+            if isinstance(found, torch.backends.PropModule) and part not in vars(found):
+                found = vars(found)["m"]  # the module that it stands for
+            found = vars(found).get(part, ABSENT)
         elif isinstance(found, type):
             found = type_dict(found).get(part, ABSENT)
         elif type(found) is property and part in _GETTERS:

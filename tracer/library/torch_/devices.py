@@ -175,8 +175,3 @@ def _device_properties(tx: Tracer, device: Value = NONE) -> Value:
 
 
 transparent(torch.cuda.get_device_capability, torch.cuda.get_device_name)
-
-
-@models.of_plain_tensors(torch.cuda.get_arch_list)
-def _arch_list(tx: Tracer) -> Value:
-    return tx.literal(torch.cuda.get_arch_list())

@@ -47,6 +47,7 @@ _QUERIES: tuple[Any, ...] = (
     torch.cuda.is_available,
     torch.cuda.device_count,
     torch.cuda.is_bf16_supported,
+    torch.cuda.get_arch_list,
     torch.backends.mps.is_available,
     torch.backends.mps.is_built,
     torch.xpu.is_available,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracer.graph.operations.streams import RuntimeObject
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import lookup
 from tracer.protocol.models import model_of
@@ -63,8 +62,3 @@ class RuntimeObjectVariable(VariableTracker):
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_graph_output(self)
-
-
-def stands_for_object(example: Any) -> bool:
-    """Whether a node gives such an object."""
-    return isinstance(example, RuntimeObject)
