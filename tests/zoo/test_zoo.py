@@ -9,6 +9,7 @@ import torch
 
 from benchmarks import zoo, zoo_report
 from benchmarks.zoo_models import ZOO
+from benchmarks.zoo_models.registry import Model
 
 QUICK = ["mlp", "distilbert", "vit"]
 
@@ -64,6 +65,17 @@ def test_verdicts():
     assert row(graphs=1, compiled=2, random_state_equal=False).verdict == "differs"
     assert row(error="TypeError").verdict == "crash"
     assert not row(error="TypeError").is_good
+
+
+class AskingWhetherItIsCompiled(torch.nn.Module):
+    def forward(self, x):
+        return x + 2 if torch.compiler.is_compiling() else x + 1
+
+
+def test_where_results_differ_from_eager_torch_compile_runs_too():
+    model = Model("asking", "toy", lambda: (AskingWhetherItIsCompiled(), lambda n: {"x": torch.ones(n, 3)}))
+    row = zoo.run_one(model, peer=False)
+    assert (row.ours.difference, row.apart, row.verdict) == (1, 0, "as torch.compile")
 
 
 def test_the_table_has_a_line_for_each_model():
