@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import lookups, measuring, outlined, repeated, second_process
-from benchmarks.trace_cases import MODELS
+from benchmarks.trace_cases import LOOP_STEPS, MODELS
 from benchmarks.warm_cases import CASES
 
 RESULTS = Path(__file__).parent / "results" / "bench.json"
@@ -55,7 +55,7 @@ def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[di
     if kind == "outline":
         return [outlined.outlined(name, depth)]
     if kind == "loop":
-        return [measuring.loop(turns)]
+        return [measuring.loop(turns, depth or LOOP_STEPS)]
     if kind == "second process":
         return [second_process.second_process(depth)]
     return [measuring.memory(depth) if kind == "memory" else measuring.import_seconds(turns)]
@@ -80,6 +80,7 @@ def smoke() -> list[dict[str, Any]]:
     rows += run_case("lookup:size", 1)
     rows += [row for name in ("toy", "mlp", "bert") for row in run_case(f"cold:{name}", 1, 1)]
     rows += run_case("repeated:blocks", 1, 2)
+    rows += run_case("loop:python", 1, 100)
     return [*rows, *run_case("memory:bert", 1, 1), *run_case("import:tracer", 1)]
 
 

@@ -248,9 +248,8 @@ def deep(name: str, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def loop(rounds: int) -> dict[str, Any]:
-    """Bytecodes that are interpreted in a second, of a loop in plain Python."""
-    steps = trace_cases.LOOP_STEPS
+def loop(rounds: int, steps: int = trace_cases.LOOP_STEPS) -> dict[str, Any]:
+    """Bytecodes that are interpreted in a second, of a loop in plain Python of so many turns."""
     case = Traced(trace_cases.python_loop, (torch.ones(2), steps))
     count = _instructions(trace_cases.python_loop, *case.args)
     for decorate in (own, theirs):
@@ -282,6 +281,7 @@ def _instructions(function: Callable[..., Any], *args: Any) -> int:
         count += event == "opcode"
         return note
 
+    sys._getframe().f_trace_opcodes = True  # CPython 3.12 sends such events only if a frame asks before tracing begins
     before = sys.gettrace()
     sys.settrace(note)
     try:
