@@ -31,7 +31,7 @@ CHECKS = {
     "demo": ("-m", "benchmarks.demo"),
     "zoo": ("-m", "benchmarks.zoo", "--first", "30", "--no-peer"),
     "cpython": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--full", "tests/cpython"),
-    "fuzz": ("-m", "tests.fuzz", "--newer-syntax", "0:8000"),
+    "fuzz": ("-m", "tests.fuzz", "--newer-syntax", "0:4000"),
 }
 KEPT = ROOT / "build/matrix"
 PAGE = ROOT / "tests/results/matrix.md"

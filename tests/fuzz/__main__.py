@@ -10,7 +10,7 @@ With --backend NAME (`eager`, `aot_eager`, `inductor`) they are programs of tens
 torch.compile shows with the same backend is called "shared". `--backend inductor --minutes 30` runs programs for that long,
 from a seed that nobody has tried. `--backend aot_eager tally 910000:930000` runs those that have not run yet (--minutes bounds
 that, too), keeps what they gave in tests/results/fuzz_aot_eager.jsonl, and leaves the table in tests/results/fuzz_compilers.md.
-With --modules they are models of blocks that are equal, or nearly. `--newer-syntax 0:8000` runs those of these programs that use
+With --modules they are models of blocks that are equal, or nearly. `--newer-syntax 0:4000` runs those of these programs that use
 syntax newer than Python 3.11's. The exit status is 1 where a program differs.
 """
 
