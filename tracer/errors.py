@@ -51,10 +51,11 @@ class TracerError(Raised):
     def body(self) -> list[str]:
         return [self.message]
 
+    def message_and_hint(self) -> str:
+        return "\n".join([*self.body(), *([f"  Hint: {self.hint}"] if self.hint else [])])
+
     def __str__(self) -> str:
-        parts = self.body()
-        if self.hint:
-            parts.append(f"  Hint: {self.hint}")
+        parts = [self.message_and_hint()]
         if self.user_stack:
             parts.append("\nfrom user code:\n" + stack_text(self.user_stack))
         return "\n".join(parts)

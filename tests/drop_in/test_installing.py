@@ -132,8 +132,10 @@ def test_fullgraph_raises_what_except_clauses_of_torch_catch(installed):
         return x
 
     for caught in (Unsupported, TorchDynamoException, tracer.exc.Unsupported):
-        with pytest.raises(caught):
+        with pytest.raises(caught) as raised:
             broken(torch.ones(2))
+    assert "graph_break" in raised.value.msg and "from user code" not in raised.value.msg
+    assert [frame.name for frame in raised.value.real_stack] == ["broken"]
 
 
 def test_a_backend_that_fails_raises_torchs_error_too(installed):
