@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.testing._internal.two_tensor import TwoTensor
 
 from tests.support.flat_wrappers import Aliased, Flat, WithBias, X, break_of, compare
-from tracer import optimize
+from tracer import optimize, stats
 
 
 def _plain(rows: int) -> torch.Tensor:
@@ -142,6 +142,22 @@ def test_tensors_inside_have_sizes_of_their_own_and_may_be_missing(dynamic: bool
     ]
     seen = compare(program, *calls, dynamic=dynamic, fullgraph=True)
     assert seen["compiles"] == 3  # the number of rows is a constant until it varies; then there is a tensor more
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_batch_that_is_as_large_as_a_part_of_a_parameter_is_a_size_of_its_own(backend: str) -> None:
+    class Weighted(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(WithBias(torch.ones(4), 3), requires_grad=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.weight.row.sum()
+
+    run = optimize(backend, dynamic=True)(Weighted())
+    for rows in (4, 5, 7):
+        assert torch.equal(run(torch.ones(rows, 2)), torch.full((rows, 2), 4.0))
+    assert stats(run)["compiles"] == 1
 
 
 def test_sizes_in_the_context_of_a_result_are_right() -> None:

@@ -115,32 +115,26 @@ def quantised():
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("config", ["IntxWeightOnlyConfig", "Int8DynamicActivationIntxWeightConfig"])
+@pytest.mark.parametrize(
+    ("config", "options"),
+    [
+        ("IntxWeightOnlyConfig", {"weight_dtype": torch.int4}),
+        ("Int8DynamicActivationIntxWeightConfig", {"weight_dtype": torch.int4}),
+        ("Int8DynamicActivationInt8WeightConfig", {}),
+        ("Float8WeightOnlyConfig", {}),
+    ],
+)
 @torch.no_grad()
-def test_a_model_with_int4_weights_is_one_graph(backend, config):
+def test_a_quantised_model_is_one_graph(backend, config, options):
     quantization = pytest.importorskip("torchao.quantization", reason=INSTALL)
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32)).eval().to(torch.bfloat16)
-    quantization.quantize_(model, getattr(quantization, config)(weight_dtype=torch.int4))
+    quantization.quantize_(model, getattr(quantization, config)(**options))
     compiled = torch.compile(model, backend=backend, fullgraph=True)
     for size in (4, 6, 9):
         x = torch.randn(size, 32, dtype=torch.bfloat16)
         assert torch.equal(compiled(x), model(x))
     assert len(entries_of(compiled)) <= 2
-
-
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@torch.no_grad()
-def test_activations_that_are_quantised_at_each_call_give_the_same(backend):
-    quantization = pytest.importorskip("torchao.quantization", reason=INSTALL)
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32)).eval()
-    quantization.quantize_(model, quantization.Int8DynamicActivationInt8WeightConfig())
-    compiled = torch.compile(model, backend=backend)
-    for size in (4, 6, 9):
-        x = torch.randn(size, 32)
-        torch.testing.assert_close(compiled(x), model(x))
-    assert entries_of(compiled)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -125,6 +125,8 @@ class Codegen:
             unreachable(value)
         elif value in self.effects.cached:
             self.effects.cached.refuse_escape(value)
+        elif value in self.effects.handed_over:
+            self.effects.handed_over.refuse_escape(value)
         else:
             self._make(value)
 

@@ -48,6 +48,7 @@ NAMES = (
     "torch._C._are_functorch_transforms_active",
     "torch._C._autograd.CreationMeta",
     "torch._C._autograd._top_saved_tensors_default_hooks",
+    "torch._C._cpu._get_cpu_capability",
     "torch._C._disabled_torch_function_impl",
     "torch._C._dispatch_has_kernel",
     "torch._C._dispatch_has_kernel_for_dispatch_key",

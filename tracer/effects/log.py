@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer.effects.cached_results import CachedResults
+from tracer.effects.handed_over import HandedOver
 from tracer.effects.lifetimes import check_attribute_release, check_object_release, check_release, held_before
 from tracer.effects.places import DescribedEffect, EffectPlaces
 from tracer.effects.random_draws import Draw
@@ -50,6 +51,7 @@ class Effects:
         self.calls: list[DeferredCall] = []  # in order
         self.draws: list[Draw] = []  # random numbers, in order
         self.cached = CachedResults()
+        self.handed_over = HandedOver()
         self.changes: list[VariableTracker | None] = []  # what was about to change, each time; None as for `observer`
         self.answered = 0  # how many reads of what existed before the frame ran this log has answered
         self._has_changed_contents = False  # of something that existed before the frame ran
@@ -73,6 +75,7 @@ class Effects:
     def _begin(self, target: VariableTracker) -> None:
         """`target`, or an attribute of it, is about to change."""
         self.cached.refuse_change(target)
+        self.handed_over.refuse_change(target)
         self._notify_observer(target)
         self.mutated.setdefault(target)
 

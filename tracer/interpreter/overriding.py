@@ -12,6 +12,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 from tracer import _C
 from tracer.graph.fakes.override_probes import in_order_of_precedence, object_stand_in, overridden_call, tensor_stand_in
 from tracer.graph_breaks import unsupported
+from tracer.guards.constants import constant_key
 from tracer.library.warnings_ import defer_warning
 from tracer.operators.graph_functions import graph_operations
 from tracer.protocol.lookups import MISSING, lookup
@@ -25,7 +26,7 @@ from tracer.variables.containers.lists import ListVariable, SequenceVariable, Si
 from tracer.variables.functions.callables import BoundMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import as_written
 from tracer.variables.objects.objects import UserObjectVariable
-from tracer.variables.tensors.overrides import as_subclass
+from tracer.variables.tensors.overrides import TensorSubclassVariable, as_subclass
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.symbolic import SymNodeVariable, is_number
@@ -48,6 +49,8 @@ def overridden(
     """The result that the overrides of the arguments, or of a mode, give for a call of torch; None if no override applies."""
     state = tx.trace.overrides
     under_mode = state.asks_modes()
+    if state.refused and function is getattr and not under_mode and isinstance(args[0], TensorSubclassVariable):
+        return _attribute_either_way(tx, args[0], args[1])
     if not under_mode and not any(state.is_overriding(value) for value in _parts([*args, *kwargs.values()])):
         return None
     stand_ins = _StandIns(tx)
@@ -62,6 +65,30 @@ def overridden(
     if isinstance(function, types.FunctionType) and call[0] is not function:  # a function that it calls asks the overrides
         return tx.inline(as_written(function), args, kwargs)
     return _ask(tx, call, stand_ins)
+
+
+def _attribute_either_way(tx: Tracer, value: VariableTracker, name: VariableTracker) -> VariableTracker:
+    """An attribute where overrides may be disabled or not when the code runs: torch has to answer as they do."""
+    state = tx.trace.overrides
+    with state.switched(on=True):
+        answer = overridden(tx, getattr, [value, name], {})
+    with state.switched(on=False):
+        own = value.get_attr(tx, name.constant())
+    if answer is not None and not _is_equal(tx, answer, own):
+        state.is_overriding(value)
+    return own
+
+
+def _is_equal(tx: Tracer, one: VariableTracker, other: VariableTracker) -> bool:
+    """Whether values are equal for all that is known. Other than numbers, constants and sequences of them, they are not."""
+    if one is other:
+        return True
+    if isinstance(one, SymNodeVariable) and isinstance(other, SymNodeVariable):
+        return bool(one.example.node.expr == other.example.node.expr)
+    if isinstance(one, SequenceVariable) and isinstance(other, SequenceVariable):
+        pairs = one.items(tx), other.items(tx)
+        return one.cls is other.cls and len(pairs[0]) == len(pairs[1]) and all(_is_equal(tx, *pair) for pair in zip(*pairs))
+    return one.is_constant() and other.is_constant() and constant_key(one.constant()) == constant_key(other.constant())
 
 
 def _ask(tx: Tracer, call: tuple[Any, ...], stand_ins: _StandIns) -> VariableTracker:

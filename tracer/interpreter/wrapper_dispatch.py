@@ -189,10 +189,12 @@ def made_wrapper(
 
 
 def _argument(tx: Tracer, cls: type, value: VariableTracker) -> Any:
-    """The node's argument for an argument of a constructor. A list is refused: the constructor may keep it, and the graph would
-    pass another one."""
+    """The node's argument for an argument of a constructor, which may keep it. The graph passes a list of its own."""
     if isinstance(value, SequenceVariable) and value.cls in (tuple, torch.Size):
         return tuple(_argument(tx, cls, item) for item in value.items(tx))
+    if isinstance(value, SequenceVariable) and value.cls is list and value.source is None:
+        tx.effects.handed_over.keep(value, cls.__qualname__, tx.break_step())
+        return [_argument(tx, cls, item) for item in value.items(tx)]
     if not isinstance(value, (TensorVariable, SymNodeVariable)) and not value.is_constant():
         unsupported("tensor-subclass", cls=cls.__qualname__, source=f"a constructor call with {value.describe()}")
     return tx.as_graph_arg(value)
@@ -202,7 +204,14 @@ def constructor(cls: type) -> Callable[..., Any]:
     """The operation of a graph that makes an instance."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        return cls(*args, **kwargs)
+        return cls(*map(_own_lists, args), **{key: _own_lists(value) for key, value in kwargs.items()})
 
     make.__name__ = cls.__name__
     return make
+
+
+def _own_lists(value: Any) -> Any:
+    """The argument with lists that the instance may keep: those of FX cannot be changed, and are the same in each call."""
+    if isinstance(value, list):
+        return [_own_lists(item) for item in value]
+    return tuple(map(_own_lists, value)) if type(value) is tuple else value

@@ -61,7 +61,8 @@ def _tried(tx: Tracer, wrapper: WrapperVariable) -> Form:
     with looked_at(tx, f"{cls.__qualname__}.__tensor_unflatten__"):
         names, context = _taken_apart(tx, wrapper)
         inner = DictVariable({name.hash_key(tx): (name, wrapper.get_attr(tx, name.constant())) for name in names})
-        metadata = [wrapper.call_method(tx, method, [], {}) for method in ("size", "stride")]
+        with tx.trace.overrides.switched(on=False):  # torch asks the tensor itself
+            metadata = [wrapper.call_method(tx, method, [], {}) for method in ("size", "stride")]
         make = tx.class_variable(cls).get_attr(tx, "__tensor_unflatten__")
         made = make.call(tx, [inner, context, *metadata], {})
         if not isinstance(made, WrapperVariable) or made.cls is not cls:

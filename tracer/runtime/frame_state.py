@@ -157,8 +157,8 @@ class DynamismPolicy:
         return self.dynamic is False or _is_fixed_parameter(tensor)
 
     def _all_are_dynamic(self, source: Source) -> bool:
-        is_model_buffer = config.force_parameter_static_shapes and _is_buffer(source)
-        return bool(self.dynamic or not config.assume_static_by_default) and not is_model_buffer
+        is_static = config.force_parameter_static_shapes and _is_in_state(source)
+        return bool(self.dynamic or not config.assume_static_by_default) and not is_static
 
     def float_is_dynamic(self, source: Source, value: float) -> bool:
         """Whether a float input is a symbol: it is once it has changed between calls."""
@@ -255,9 +255,12 @@ def _is_fixed_parameter(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, torch.nn.Parameter) and config.force_parameter_static_shapes
 
 
-def _is_buffer(source: Source) -> bool:
-    """Whether a tensor is read from the buffers of a module."""
-    return isinstance(source, ItemSource) and isinstance(source.base, AttrSource) and source.base.attr == "_buffers"
+def _is_in_state(source: Source) -> bool:
+    """Whether a tensor is read from the parameters or buffers of a module: one of them, or what an attribute of one holds."""
+    place = source
+    while isinstance(place, AttrSource):
+        place = place.base
+    return isinstance(place, ItemSource) and isinstance(place.base, AttrSource) and place.base.attr in ("_parameters", "_buffers")
 
 
 def _policy_of_mark(mark: DimMark, size: int) -> tuple[DimPolicy, DimConstraint | None]:

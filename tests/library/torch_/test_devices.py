@@ -10,6 +10,7 @@ import torch
 import tracer
 from tests.support import breaks, captured
 from tests.support.regions import entries
+from tracer.library.torch_ import devices
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -99,3 +100,23 @@ def test_whether_a_stream_of_the_graph_is_captured_breaks_the_graph(cards):
 
 def test_memory_figures_break_the_graph():
     breaks(lambda x: (x + 1, torch.cuda.memory_allocated()), X)
+
+
+def test_what_the_processor_can_is_known_in_the_first_call():
+    torch.cpu.get_capabilities.cache_clear()
+    captured(lambda x: (x + 1, torch.cpu._is_avx2_supported(), torch.cpu.get_capabilities()["architecture"]), X)
+
+
+def test_an_entry_is_for_processors_that_can_the_same(monkeypatch):
+    run = compiled(lambda x: x + 1 if torch.cpu._is_amx_tile_supported() else x - 1)
+    torch.cpu.get_capabilities.cache_clear()
+    before = run(X)
+    able = not torch.cpu._is_amx_tile_supported()
+    monkeypatch.setattr("torch._C._cpu._get_cpu_capability", lambda: {"amx_tile": able})
+    for cached in (torch.cpu.get_capabilities, devices.cpu_capabilities):
+        cached.cache_clear()
+    try:
+        assert torch.equal(run(X) - before, torch.full_like(X, 2.0 if able else -2.0))
+    finally:
+        for cached in (torch.cpu.get_capabilities, devices.cpu_capabilities):
+            cached.cache_clear()

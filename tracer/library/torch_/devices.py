@@ -1,4 +1,4 @@
-"""Models of questions about accelerators. Properties of a device never change in a process. The current device, and whether its
+"""Models of questions about devices. Properties of a device never change in a process. The current device, and whether its
 stream is being captured, are guarded; what would change the current device breaks the graph, but for a change to the same one."""
 
 from __future__ import annotations
@@ -115,6 +115,20 @@ for _function in (torch.cuda._exchange_device, torch.cuda._maybe_exchange_device
     models.of_plain_tensors(_function)(_model_of_change(_function.__name__, current_cuda_device, True))
 transparent(torch.cuda.set_device, torch.cuda.device_of.__init__)
 transparent(*[vars(torch.cuda.device)[_name] for _name in ("__init__", "__enter__", "__exit__")])
+
+
+# -- the processor -------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def cpu_capabilities() -> str:
+    return repr(torch._C._cpu._get_cpu_capability())
+
+
+@models.of_plain_tensors(torch._C._cpu._get_cpu_capability)
+def _capabilities(tx: Tracer) -> Value:
+    tx.guard(AnswerMatch(cpu_capabilities, cpu_capabilities()))  # for entries in files: the next processor may be another one
+    return tx.literal(torch._C._cpu._get_cpu_capability())
 
 
 # -- properties ----------------------------------------------------------------------------------------------------------

@@ -69,6 +69,16 @@ class OverrideState:
         finally:
             self.refused = before
 
+    @contextlib.contextmanager
+    def switched(self, on: bool) -> Iterator[None]:
+        """While entered, overrides of arguments are asked, or are disabled; they are not refused."""
+        before = self.refused, self.disabled
+        self.refused, self.disabled = False, 0 if on else 1
+        try:
+            yield
+        finally:
+            self.refused, self.disabled = before
+
     def restore(self, level: int) -> None:
         """Sets the level up to which overrides are disabled."""
         self.disabled = level

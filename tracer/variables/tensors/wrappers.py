@@ -138,6 +138,13 @@ class WrapperVariable(TensorSubclassVariable):
             node = tx.output.create_node("call_function", read, args, {}, None, pure=True)
             items = [self._part(tx, item, _item, (node, index)) for index, item in enumerate(known.items(tx))]
             return type(known)(items)
+        if known in tx.effects.handed_over:
+            return known
+        if isinstance(known, SequenceVariable) and known.cls is list and not tx.output.traces_wrapper:
+            node = tx.output.create_node("call_function", read, args, {}, None, pure=True)
+            copied = type(known)([self._part(tx, item, _item, (node, index)) for index, item in enumerate(known.items(tx))])
+            tx.effects.handed_over.keep(copied, self.cls.__qualname__, tx.break_step())
+            return copied
         unsupported("tensor-subclass", cls=self.cls.__qualname__, source=f"an attribute that holds {known.describe()}")
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
