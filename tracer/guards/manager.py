@@ -158,6 +158,7 @@ class CheckFunctionManager:
         if not all(builder.take_group(*group) for group in code.groups):
             return whole.printed_now()
         placed = {each for group, *_ in code.groups for each in group.placed}
+        code.groups.clear()  # C has taken their plans, which are larger than anything else of an entry
         left = [guard for guard in self.guards if id(guard) not in placed]
         taken = {id(guard) for guard in left if builder.take(guard, *unchanged)}
         rest = None
