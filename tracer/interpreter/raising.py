@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tracer.protocol.tracer import Tracer
@@ -13,6 +14,13 @@ from tracer.variables.exceptions.exceptions import ExceptionVariable, HandledOut
 
 def raise_error(tx: Tracer, cls: type[BaseException], *args: Any) -> NoReturn:
     raise_value(tx, tx.new_exception(cls, *map(from_python, args)))
+
+
+def run_now(tx: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        raise_error(tx, type(error), *error.args)
 
 
 def new_exception(tx: Tracer, cls: type[BaseException], *args: VariableTracker) -> ExceptionVariable:

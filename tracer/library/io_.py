@@ -25,10 +25,7 @@ def _model_of_buffer(cls: type) -> Any:
         """A new buffer with contents that are known."""
         given = [plain_form(tx, arg) for arg in args]
         named = {key: plain_form(tx, value) for key, value in kwargs.items()}
-        try:
-            return BufferVariable(cls(*given, **named))
-        except Exception as error:
-            tx.raise_error(type(error), *error.args)
+        return BufferVariable(tx.run_now(cls, *given, **named))
 
     return model
 

@@ -46,10 +46,7 @@ def _model(function: Any) -> Any:
         named = {key: _argument(function, value) for key, value in kwargs.items()}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            try:
-                result = function(*given, **named)
-            except Exception as error:
-                tx.raise_error(type(error), *error.args)
+            result = tx.run_now(function, *given, **named)
         if caught:
             unsupported("unsupported-builtin", function=f"numpy.{function.__name__}, which warns")
         return _tracked(tx, result)

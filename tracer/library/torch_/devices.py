@@ -57,10 +57,7 @@ def _model_of_question(function: Any, question: Any) -> Any:
     def model(tx: Tracer) -> Value:
         if question is stream_is_captured and tx.trace.torch_state.on_another_stream:
             unsupported("side-effect-call", name=function.__name__, value="of a stream that the graph makes the current one")
-        try:
-            answer = function()
-        except Exception as error:
-            tx.raise_error(type(error), *error.args)
+        answer = tx.run_now(function)
         tx.guard(AnswerMatch(question, answer))
         return ConstantVariable(answer)
 
@@ -79,10 +76,7 @@ for _function, _question in (
 @models.of_plain_tensors(torch.cuda._utils._get_device_index)
 def _device_index(tx: Tracer, device: Value, optional: Value = FALSE, allow_cpu: Value = FALSE) -> Value:
     given = device.get_attr(tx, "idx").constant() if device.python_type() is torch.cuda.device else device.constant()
-    try:
-        index = torch.cuda._utils._get_device_index(given, optional.constant(), allow_cpu.constant())
-    except Exception as error:
-        tx.raise_error(type(error), *error.args)
+    index = tx.run_now(torch.cuda._utils._get_device_index, given, optional.constant(), allow_cpu.constant())
     if given is None or isinstance(given, (str, torch.device)) and torch.device(given).index is None:
         tx.guard(AnswerMatch(current_cuda_device, _answer(torch.cuda.current_device)))
     return ConstantVariable(index)
@@ -181,11 +175,7 @@ class DevicePropertiesVariable(VariableTracker):
 @models.of_plain_tensors(torch.cuda.get_device_properties)
 def _device_properties(tx: Tracer, device: Value = NONE) -> Value:
     index = _device_index(tx, device, ConstantVariable(True)).constant()
-    try:
-        found = torch.cuda.get_device_properties(index)
-    except Exception as error:
-        tx.raise_error(type(error), *error.args)
-    return DevicePropertiesVariable(index, found)
+    return DevicePropertiesVariable(index, tx.run_now(torch.cuda.get_device_properties, index))
 
 
 transparent(torch.cuda.get_device_capability, torch.cuda.get_device_name)

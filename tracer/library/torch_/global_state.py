@@ -69,10 +69,7 @@ def _model_of_query(query: Any) -> Any:
 
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         constants = [arg.constant() for arg in args]
-        try:
-            answer = query(*constants, **{key: arg.constant() for key, arg in kwargs.items()})
-        except Exception as error:
-            tx.raise_error(type(error), *error.args)
+        answer = tx.run_now(query, *constants, **{key: arg.constant() for key, arg in kwargs.items()})
         return tx.literal(answer)
 
     return model

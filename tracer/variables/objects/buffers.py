@@ -58,10 +58,7 @@ class BufferVariable(IteratorVariable):
             tx.raise_error(AttributeError, f"{type_name(self.python_type())!r} object has no attribute {name!r}")
         if name.startswith("__") and name not in ("__enter__", "__exit__"):
             return super().get_attr(tx, name)
-        try:
-            found = getattr(self.value, name)
-        except Exception as error:
-            tx.raise_error(type(error), *error.args)
+        found = tx.run_now(getattr, self.value, name)
         return BufferMethodVariable(self, name) if callable(found) else tx.literal(found)
 
     def call_method(
@@ -81,10 +78,7 @@ class BufferVariable(IteratorVariable):
         given = [plain_form(tx, arg) for arg in args]
         named = {key: plain_form(tx, value) for key, value in kwargs.items()}
         tx.effects.mutate(self)
-        try:
-            found = getattr(self.value, name)(*given, **named)
-        except Exception as error:
-            tx.raise_error(type(error), *error.args)
+        found = tx.run_now(getattr(self.value, name), *given, **named)
         if found is self.value:
             return self
         return BufferVariable(found) if type(found) in BUFFERS else tx.literal(found)
@@ -100,10 +94,7 @@ class BufferVariable(IteratorVariable):
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if self._is_stream or reflected:
             return None if self._is_stream else unsupported("unsupported-operator", left="bytes", op=op, right=self.describe())
-        try:
-            return BufferVariable(BINARY[op](self.value, plain_form(tx, other)))
-        except Exception as error:
-            tx.raise_error(type(error), *error.args)
+        return BufferVariable(tx.run_now(BINARY[op], self.value, plain_form(tx, other)))
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if self._is_stream:

@@ -350,15 +350,10 @@ def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
 
 def fold(tx: Tracer, function: Any, *args: Any, **kwargs: Any) -> VariableTracker:
     """`function(*args, **kwargs)` on plain constants, evaluated now. An exception is raised in the traced program."""
-    try:
-        if decimal_contexts.are_among((function, getattr(function, "__self__", None), *args, *kwargs.values())):
-            with decimal_contexts.computing(tx):
-                result = function(*args, **kwargs)
-        else:
-            result = function(*args, **kwargs)
-    except Exception as error:
-        tx.raise_error(type(error), *error.args)
-    return tx.literal(result)
+    if decimal_contexts.are_among((function, getattr(function, "__self__", None), *args, *kwargs.values())):
+        with decimal_contexts.computing(tx):
+            return tx.literal(tx.run_now(function, *args, **kwargs))
+    return tx.literal(tx.run_now(function, *args, **kwargs))
 
 
 NONE = ConstantVariable(None)
