@@ -133,7 +133,7 @@ LOG.append(torch.autograd.grad({s}, [P], allow_unused=True)) | {s}.backward() | 
 LOG.append({m} is {m}) | NET.eval() | {m}, {m2} = {m2}, {m} | {m}.sum().backward(retain_graph=True) | P.grad = None
 LOG.append({m}.stride())
 LOG.append({m}.is_contiguous()) | {m}.swapaxes_(0, 1).swapaxes_(0, 1)
-LOG.append({m}.data_ptr() == {m}.data_ptr())
+LOG.append((lambda one, other: one.data_ptr() == other.data_ptr())({m}, {m}))
 """)  # fmt: skip
 
 _OPTIMIZERS = (
