@@ -94,11 +94,21 @@ def stores_it(x: torch.Tensor) -> Any:
     return made.scales is KEPT.scales, made + 1
 
 
+def gives_it_to_two(x: torch.Tensor) -> Any:
+    first, second = Listed(x, scales := [1.0]), Listed(x, scales)
+    return first, second, first.scales is second.scales
+
+
+def gives_it_twice(x: torch.Tensor) -> Any:
+    made = Listed(x, [scales := [1.0], scales])
+    return made, made.scales[0] is made.scales[1]
+
+
 class KEPT:
     scales: Any = None
 
 
-SEEN = (changes_it, changes_that_of_a_result, returns_it, stores_it)
+SEEN = (changes_it, changes_that_of_a_result, gives_it_to_two, gives_it_twice, returns_it, stores_it)
 
 
 @pytest.mark.parametrize("program", SEEN, ids=lambda program: program.__name__)
@@ -106,6 +116,8 @@ def test_a_list_that_is_changed_or_leaves_the_frame_breaks_the_graph(program: An
     assert compare(program, lambda: (X.clone(),), backend="eager")["breaks"]
     result = optimize("eager")(program)(X.clone())
     assert program is not returns_it or result[1].scales is result[2][0] is result[2][1]
+    assert program is not gives_it_to_two or result[0].scales is result[1].scales
+    assert program is not gives_it_twice or result[0].scales[0] is result[0].scales[1]
 
 
 class Renamed(Listed):

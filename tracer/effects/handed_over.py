@@ -20,8 +20,11 @@ class HandedOver:
         self._steps: dict[VariableTracker, tuple[str, int | None]] = {}
 
     def keep(self, value: VariableTracker, owner: str, step: int | None) -> None:
-        """`owner`: the class of what keeps the list; `step`: where to break the graph if that can be seen."""
-        self._steps.setdefault(value, (owner, step))
+        """`owner`: the class of what keeps the list; `step`: where to break the graph if that can be seen. Breaks it for a list
+        that something else keeps, too: each would get another one."""
+        if value in self._steps:
+            self._refuse(value, "kept twice")
+        self._steps[value] = owner, step
 
     def __contains__(self, value: VariableTracker) -> bool:
         return value in self._steps
