@@ -10,6 +10,7 @@
 
 #include "dispatch/decision.h"
 #include "dispatch/profiler_flag.h"
+#include "hook/c_stack.h"
 #include "tensors/profiled.h"
 
 /* A trace takes about this many frames. Closer to the recursion limit, tracing would meet it before the program does. */
@@ -188,8 +189,9 @@ apply_answer(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
 static int
 may_be_traced(ThreadContext *context, const CallSite *site)
 {
+    PyThreadState *thread = context->thread;
     return thread_context_stance(context) != STANCE_RUN_ONLY && !region_is_skipped(site->region, site->code)
-           && thread_recursion_left(PyThreadState_Get()) >= FRAMES_OF_A_TRACE;
+           && thread_recursion_left(thread) >= FRAMES_OF_A_TRACE && !c_calls_are_low(thread);
 }
 
 /* What the region's `agree` makes of a hit or a miss. */

@@ -158,3 +158,18 @@ def test_recursion_through_an_entry_ends_in_recursion_error():
     with pytest.raises(RecursionError):
         again(100_000)
     assert again(200) == 200
+
+
+def test_nothing_is_traced_where_few_calls_can_still_be_nested():
+    nested: list[object] = []
+    for _ in range(250):
+        nested = [nested]
+
+    def ask(*_: object) -> None:
+        assert repr(nested)
+
+    def down(n):
+        return 0 if n == 0 else 1 + again(n - 1)
+
+    again = Dispatcher(Region(ask), down)
+    assert again(650) == 650
