@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import operator
+import warnings
 
 import pytest
 import torch
 
+import tracer
 from tests.support import captured, check
 
 
@@ -82,3 +85,37 @@ def test_an_iterator_that_gives_more_after_its_end_or_an_exception(kind, ends):
 
     for at in (1, 2, 3):
         captured(fn, torch.ones(2), at)
+
+
+BEGUN = {
+    "accumulate": lambda: itertools.accumulate([1, 2, 3]),
+    "accumulate, of None": lambda: itertools.accumulate([None, None, None], operator.is_),
+    "accumulate, from the first": lambda: itertools.accumulate([1, 2, 3], initial=5),
+    "dropwhile": lambda: itertools.dropwhile(lambda number: number < 3, [1, 5, 2, 6]),
+    "takewhile": lambda: itertools.takewhile(lambda number: number < 3, [1, 2, 5, 1]),
+}
+
+
+@pytest.mark.parametrize("taken", [1, 2, 4])
+@pytest.mark.parametrize("kind", BEGUN)
+def test_an_iterator_that_has_begun_goes_on_behind_a_break(kind, taken):
+    def fn(x):
+        iterator = BEGUN[kind]()
+        first = [next(iterator, "end") for _ in range(taken)]
+        tracer.graph_break()
+        return x + 1, first, list(iterator), type(iterator)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # since Python 3.12 their state is deprecated
+        check(fn, torch.ones(2))
+
+
+def test_a_takewhile_that_has_ended_takes_no_more_items():
+    def fn(x):
+        numbers = iter([1, 5, 2])
+        small = itertools.takewhile(lambda number: number < 3, numbers)
+        first = list(small)
+        tracer.graph_break()
+        return x + 1, first, list(small), list(numbers)
+
+    check(fn, torch.ones(2))

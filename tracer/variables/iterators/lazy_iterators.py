@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.iteration import FilterIterator, LazyIterator, next_of_each, set_state, skipped
+from tracer.variables.iteration import FilterIterator, LazyIterator, next_of_each, skipped
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
@@ -19,6 +19,22 @@ Value = VariableTracker
 
 def _empty(cg: ValueCodegen) -> None:
     cg.asm.emit("BUILD_TUPLE", 0)
+
+
+# -- called by output code: iterators of itertools have no state that can be set since Python 3.14 ---------------------------
+
+
+def accumulated_from(total: Any, iterator: Any, function: Any) -> Any:
+    """itertools.accumulate(..., function) that has given `total`, and goes on with `iterator`."""
+    given: dict[str, Any] = {} if total is None else {"initial": total}
+    made = itertools.accumulate(iterator if given else itertools.chain((total,), iterator), function, **given)
+    next(made)
+    return made
+
+
+def _is_refused(item: Any) -> bool:
+    """The predicate of a dropwhile that has begun to give items."""
+    return False
 
 
 class EndingIterator(LazyIterator):
@@ -226,11 +242,11 @@ class AccumulateIterator(LazyIterator):
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda: cg.load(self.iterator), lambda: cg.load(self.function or NONE)]
+        if self.total is not None:
+            cg.call_object(accumulated_from, functools.partial(cg.load, self.total), *loads)
+            return
         named = {} if self.initial is None else {"initial": functools.partial(cg.load, self.initial)}
         cg.call_object(itertools.accumulate, *loads, **named)
-        total = self.total
-        if total is not None:
-            set_state(cg, lambda: cg.load(total))
 
 
 class ZipLongestIterator(EndingIterator):
@@ -294,9 +310,12 @@ class WhileIterator(LazyIterator):
         return None
 
     def reconstruct(self, cg: ValueCodegen) -> None:
-        super().reconstruct(cg)
-        if self.decided:
-            set_state(cg, lambda: cg.load_const(1))
+        if not self.decided:
+            super().reconstruct(cg)
+        elif self.cls is itertools.takewhile:
+            cg.call_object(self.cls, lambda: cg.load(self.predicate), lambda: _empty(cg))
+        else:
+            cg.call_object(self.cls, lambda: cg.load_object(_is_refused), lambda: cg.load(self.iterator))
 
 
 class StarMapIterator(LazyIterator):
