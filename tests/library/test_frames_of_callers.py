@@ -66,6 +66,19 @@ def test_what_is_bound_before_and_behind_a_break_is_there():
     check(program, X)
 
 
+def test_a_local_that_cannot_be_traced_is_among_the_locals():
+    def program(x):
+        class Hashed:
+            def __hash__(self):
+                return hash(self.__class__)
+
+        kept = {Hashed(): 1}
+        exec("kept[2] = 3", locals())
+        return x + len(kept)
+
+    check(program, X)
+
+
 def test_locals_that_are_brought_up_to_date_are_left_to_cpython():
     def twice(x):
         first = locals()

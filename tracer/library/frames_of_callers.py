@@ -29,7 +29,10 @@ _WITH_A_FRAME = (
 
 @models(locals)
 def locals_of_caller(tx: Tracer) -> Value:
-    values = tx.named_values()
+    try:
+        values = tx.named_values()
+    except Unsupported as refused:  # of a value that is read for the first time: no break may be at this very call
+        unsupported("frame-introspection", function=f"locals() with a value that breaks the graph ({refused.id})")
     if values is None:
         unsupported("frame-introspection", function="locals()")
     tx.gave_locals = True
