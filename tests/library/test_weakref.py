@@ -385,3 +385,37 @@ def test_weak_containers_are_compared_by_cpython() -> None:
         return x + 1, sets, {one: 1} == weakref.WeakKeyDictionary({one: 1})
 
     breaks(f, X)
+
+
+def test_a_weak_container_that_is_iterated_over_a_break_holds_nothing_alive() -> None:
+    def f(x: torch.Tensor) -> Any:
+        held = [Holder(number) for number in range(4)]
+        made: Any = weakref.WeakKeyDictionary((each, 1) for each in held)
+        rest = iter(made.items())
+        first = next(rest)[1]
+        del held
+        gc.collect()
+        return x + first, len(made) <= 1, next(rest, None)
+
+    check(f, X)
+
+
+def test_keys_that_are_compared_are_compared_as_in_cpython() -> None:
+    def f(x: torch.Tensor) -> Any:
+        class Compared:
+            def __hash__(self) -> int:
+                return 3
+
+            def __eq__(self, other: object) -> bool:
+                seen.append(type(other).__name__)
+                return self is other
+
+        seen: list[str] = []
+        one, other = Compared(), Compared()
+        made: Any = weakref.WeakKeyDictionary()
+        made[one] = 1
+        made[other] = 2
+        del made[one]
+        return x + made[other], seen
+
+    breaks(f, X)

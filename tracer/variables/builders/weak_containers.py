@@ -8,12 +8,13 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import type_name
+from tracer.protocol.lookups import lookup, type_name
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.builders.weak_references import WeakHolderVariable, is_held, reference_to, takes_references
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
+from tracer.variables.iteration import SequenceIterator
 from tracer.variables.values.constant import FALSE, NamedMethodVariable
 
 if TYPE_CHECKING:
@@ -25,6 +26,19 @@ _OF_DICTS = frozenset(
     __delitem__""".split()
 )
 _LISTED = ("keys", "values", "items")
+
+
+class WeakIterator(SequenceIterator):
+    """Gives what a weak container refers to, which it does not keep alive: it cannot leave the frame before its end."""
+
+    def __init__(self, tx: Tracer, items: list[VariableTracker]) -> None:
+        super().__init__(ListVariable(items))
+        self._made_at = tx.break_step()
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        if self.sequence is not None:
+            unsupported("unsupported-call", break_step=self._made_at, value="an iterator of a weak container")
+        super().reconstruct(cg)
 
 
 class WeakContainerVariable(WeakHolderVariable):
@@ -62,7 +76,7 @@ class WeakContainerVariable(WeakHolderVariable):
             missed = reference_to(tx, weakref.ReferenceType, args[0])  # by which it looks
             tx.raise_value(tx.new_exception(KeyError, missed))
         self._check_kinds(tx)
-        return ListVariable(result.unpack(tx)).iterate(tx) if name in _LISTED else result
+        return WeakIterator(tx, result.unpack(tx)) if name in (*_LISTED, "__iter__") else result
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         return self.call_method(tx, "__getitem__", [key], {})
@@ -83,8 +97,7 @@ class WeakContainerVariable(WeakHolderVariable):
         return self.length(tx).truth(tx)
 
     def iterate(self, tx: Tracer) -> VariableTracker:
-        self._check(tx)
-        return self.content.iterate(tx)
+        return self.call_method(tx, "__iter__", [], {})
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         """CPython compares what they hold; that is left to it."""
@@ -104,7 +117,10 @@ class WeakContainerVariable(WeakHolderVariable):
 
     def _check_kinds(self, tx: Tracer) -> None:
         for target in self._referred(tx):
-            if not takes_references(target.python_type()):
+            kind = target.python_type()
+            # references are compared, and those compare what they refer to, also an object with itself
+            compares = self.cls is not weakref.WeakValueDictionary and lookup(kind, "__eq__")[0] is not object
+            if compares or not takes_references(kind):
                 unsupported("unsupported-call", value=f"a {self.cls.__name__} with {target.describe()}")
 
     def reconstruct(self, cg: ValueCodegen) -> None:
