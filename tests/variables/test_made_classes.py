@@ -6,6 +6,7 @@ import gc
 import pytest
 import torch
 
+import tracer
 from tests.support import breaks, captured, check, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
@@ -448,3 +449,20 @@ def test_a_property_made_inside_is_read_by_hand():
         return x * made.__get__(owner), made.__get__(owner, Owner), stored
 
     captured(fn, X)
+
+
+def test_instances_whose_hash_asks_their_new_class_are_keys_behind_a_break():
+    def fn(x):
+        class Name(str):
+            def __hash__(self):
+                return super().__hash__()
+
+            def __eq__(self, other):
+                return super().__eq__(other)
+
+        by_name = {Name("a"): 1, (Name("b"), 2): 3}
+        names = {Name("c")}
+        tracer.graph_break()
+        return x + 1, len(by_name), by_name[Name("a")], Name("c") in names, by_name[(Name("b"), 2)]
+
+    check(fn, torch.ones(2))

@@ -290,8 +290,8 @@ class Codegen:
         self.asm.load_attr(name)
 
     def awaits_keys(self, value: VariableTracker) -> bool:
-        """Whether a new container hashes, by code of the program, an object that contains itself. Such code may read any
-        attribute, so that the container is filled when all objects are."""
+        """Whether a new container hashes, by code of the program, an object that contains itself, or one of a new class. Such code
+        may read any attribute, so that the container is filled when all objects are."""
         known = self._awaits_keys.get(value)
         if known is None:
             known = value.source is None and any(map(self._is_hashed_late, value.hashed()))
@@ -301,8 +301,11 @@ class Codegen:
     def _is_hashed_late(self, key: VariableTracker) -> bool:
         if isinstance(key, (TupleVariable, FrozenSetVariable)):
             return any(map(self._is_hashed_late, key.children()))
-        by_code = isinstance(key, UserObjectVariable) and isinstance(key.python_type().__hash__, types.FunctionType)
-        return by_code and key.source is None and self.reaches_itself(key)
+        if not isinstance(key, UserObjectVariable) or key.source is not None:
+            return False
+        if not isinstance(key.python_type().__hash__, types.FunctionType):
+            return False
+        return key.made_class is not None or self.reaches_itself(key)  # methods of a new class may read the class
 
     def _is_filled_later(self, container: VariableTracker | None) -> bool:
         if container is None or not self.awaits_keys(container):
