@@ -447,3 +447,13 @@ def test_a_metaclass_is_held_by_its_classes_alone():
     for _ in range(100):
         make()
     assert all(abs(now - then) < 50 for now, then in zip(counts(), before))
+
+
+def test_type_itself_has_no_abstract_methods():
+    def fn(x):
+        try:
+            return x + 1, type.__abstractmethods__
+        except AttributeError:
+            return x + 1, hasattr(type, "__abstractmethods__")
+
+    captured(fn, torch.ones(2))

@@ -145,7 +145,7 @@ class ClassVariable(RealObjectVariable):
             if classes is not None:  # it is None while the class's own mro() runs
                 return tx.class_tuple(self, classes)
         elif name == "__abstractmethods__":
-            if lookup(self.value, name)[0] is self.value:
+            if self.value is not type and lookup(self.value, name)[0] is self.value:  # type's own is the descriptor
                 return tx.class_attr(self.value, name, self)
             tx.raise_error(AttributeError, name)
         elif name == "__annotations__" and (given := self.given_annotations(tx)) is not None:
