@@ -225,3 +225,13 @@ def test_code_that_has_run_decodes_as_before():
         warm([1, 2, 3])
     decoding._programs.pop(id(warm.__code__))
     assert [(i.opname, i.arg) for i in program(warm.__code__)] == before
+
+
+def test_a_table_of_lines_that_is_shorter_than_the_code():
+    def function():
+        return [1, 2, 3][0]
+
+    short = function.__code__.replace(co_linetable=b"")
+    read = list(decoding.program(short))
+    assert [instruction.opcode for instruction in read] == [one.opcode for one in decoding.program(function.__code__)]
+    assert all(instruction.positions.lineno is None for instruction in read)

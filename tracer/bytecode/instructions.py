@@ -208,6 +208,7 @@ def _read_units(code: CodeType, localsplus: tuple[str, ...]) -> tuple[list[_Draf
     raw = code.co_code
     names, consts = code.co_names, code.co_consts
     units = list(code.co_positions())
+    units += [(None, None, None, None)] * (len(raw) // 2 - len(units))  # a table that the program has replaced may be shorter
     unit, positions = None, dis.Positions()
     opnames = dis.opname
     drafts: list[_Draft] = []
