@@ -290,7 +290,7 @@ class Codegen:
         self.asm.load_attr(name)
 
     def awaits_keys(self, value: VariableTracker) -> bool:
-        """Whether a new container hashes, by code of the program, an object that contains itself, or one of a new class. Such code
+        """Whether a new container hashes, by code of the program, an object that contains itself, or one of a new class. The code
         may read any attribute, so that the container is filled when all objects are."""
         known = self._awaits_keys.get(value)
         if known is None:
