@@ -3,6 +3,7 @@
 import abc
 import functools
 import gc
+import re
 import sys
 import typing
 
@@ -457,3 +458,15 @@ def test_type_itself_has_no_abstract_methods():
             return x + 1, hasattr(type, "__abstractmethods__")
 
     captured(fn, torch.ones(2))
+
+
+@pytest.mark.parametrize("make", [lambda cls: cls(), lambda cls: cls.__new__(cls), lambda cls: object.__new__(cls)])
+def test_a_class_that_makes_no_instances(make):
+    def fn(x, cls):
+        try:
+            made = make(cls)
+        except TypeError as error:
+            made = str(error)
+        return x + 1, made
+
+    check(fn, torch.ones(2), re.Match)

@@ -19,7 +19,7 @@ from tracer.protocol.models import model_of
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker, invoke
 from tracer.sources.attributes import GenericAttrSource
-from tracer.sources.reading import is_a, is_heap_type
+from tracer.sources.reading import can_be_instantiated, is_a, is_heap_type
 from tracer.variables.classes.class_parts import tracked_form
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.enums import member_of_value
@@ -136,6 +136,8 @@ def _new_object(
 ) -> VariableTracker:
     value = cls.value
     _refuse_abstract(tx, value)
+    if not can_be_instantiated(value):
+        tx.run_now(object.__new__, value)
     if lookup(value, "__del__")[0] is not None:  # runs when the last reference goes
         unsupported("unsupported-call", value=f"class {value.__qualname__}, which has __del__")
     if issubclass(value, BaseExceptionGroup):

@@ -44,6 +44,12 @@ def is_heap_type(cls: type) -> bool:
     return flags & (1 << 9 | 1 << 8) == 1 << 9
 
 
+def can_be_instantiated(cls: type) -> bool:
+    """Whether a class can make instances when it is called (Py_TPFLAGS_DISALLOW_INSTANTIATION): `re.Match` cannot."""
+    flags: int = _type_flags(cls)
+    return not flags & 1 << 7
+
+
 def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
     """A code object, and those of the functions and comprehensions in it."""
     yield code
