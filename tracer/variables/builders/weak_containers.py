@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import lookup, type_name
+from tracer.protocol.lookups import type_name
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.builders.weak_references import WeakHolderVariable, is_held, reference_to, takes_references
 from tracer.variables.classes.classes import ClassVariable
@@ -117,10 +117,7 @@ class WeakContainerVariable(WeakHolderVariable):
 
     def _check_kinds(self, tx: Tracer) -> None:
         for target in self._referred(tx):
-            kind = target.python_type()
-            # references are compared, and those compare what they refer to, also an object with itself
-            compares = self.cls is not weakref.WeakValueDictionary and lookup(kind, "__eq__")[0] is not object
-            if compares or not takes_references(kind):
+            if not takes_references(target.python_type()):
                 unsupported("unsupported-call", value=f"a {self.cls.__name__} with {target.describe()}")
 
     def reconstruct(self, cg: ValueCodegen) -> None:
