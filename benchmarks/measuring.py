@@ -248,7 +248,7 @@ def deep(name: str, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def loop(rounds: int, steps: int = trace_cases.LOOP_STEPS) -> dict[str, Any]:
+def loop(rounds: int, steps: int) -> dict[str, Any]:
     """Bytecodes that are interpreted in a second, of a loop in plain Python of so many turns."""
     case = Traced(trace_cases.python_loop, (torch.ones(2), steps))
     count = _instructions(trace_cases.python_loop, *case.args)

@@ -46,7 +46,7 @@ OPEN = {
     "test_generators.GeneratorDeallocTest.test_frame_outlives_generator": "the frame of a generator that is gone shows no locals",
     "test_generators.GeneratorTest.test_close_clears_frame": "a generator that is closed before it runs keeps its argument alive",
     "test_weakref.MappingTestCase.test_weak_keyed_cascading_deletes": "a weak key is not compared with itself, as CPython does",
-    "test_descr.ClassPropertiesAndMethods.test_method_get_meth_method_invalid_type": "__get__ of a C method takes no types too",
+    "test_descr.ClassPropertiesAndMethods.test_method_get_meth_method_invalid_type": "a C method's __get__ takes what is no type",
     "test_functools.TestLRUC.test_get_annotations": "annotations of a cache made in traced code, from CPython 3.14 on",
     "test_functools.TestPartialC.test_nested_optimization": "reading a partial gives it a dict: one of it is not flattened",
 }

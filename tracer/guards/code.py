@@ -36,6 +36,8 @@ _TAKEN = {"G", "True", "False", "None", CLOSURE}
 _CALL = re.compile(r"\w+\([^()]*\)")
 _OWN_NAMES = re.compile(r"v\d+|___.*")
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+#: A group, its watcher, a match of its leaves, and whether these are distinct objects.
+AddedGroup = tuple[Group, _C.Steady, _C.TensorMatch | None, bool]
 
 
 def steady_slots(code: CodeType) -> tuple[str, ...]:
@@ -112,7 +114,6 @@ class CheckCode(CheckScope):
         self._held: dict[str, tuple[Source, ...]] = {}  # name of a tuple of leaves -> sources of the leaves
         self._torch_is_plain = False
         # The last: whether `_C.Steady` checks that the leaves are distinct.
-        self.groups: list[tuple[Group, _C.Steady, _C.TensorMatch | None, bool]] = []
 
     # ---- what sources ask for
 
@@ -202,9 +203,8 @@ class CheckCode(CheckScope):
 
     # ---- the text
 
-    def add_group(self, group: Group, distinct: set[Source]) -> str:
-        """Adds a group of steady guards and returns the name of the tuple of its leaves. `distinct`: sources that must lead to
-        distinct objects."""
+    def add_group(self, group: Group, distinct: set[Source]) -> AddedGroup:
+        """Adds a group of steady guards. `distinct`: sources that must lead to distinct objects."""
         leaves = tuple([leaf.source for leaf in group.leaves])
         unshared = distinct.issuperset(leaves)
         watcher = group.watcher(apart=unshared)
@@ -221,12 +221,11 @@ class CheckCode(CheckScope):
         self._line(f"    if {held} is None: return <fail>")
         self._line(f"    {watch}.keep({', '.join([seen, root] if root else [seen])})")
         matcher = _C.TensorMatch(tuple([leaf.spec for leaf in group.leaves])) if leaves else None
-        self.groups.append((group, watcher, matcher, unshared))
         if leaves:
             self._fail_unless(f"{self.const(matcher, 'check_held')}.all({held})")
             self._note_leaves(held, leaves, [leaf.spec.cls for leaf in group.leaves], unshared)
         self.printers[-1].steady, self.printers[-1].match = watcher, matcher
-        return held
+        return group, watcher, matcher, unshared
 
     def add_held(self, printer: GroupPrinter, tensors: tuple[Any, ...]) -> None:
         """Takes a group for granted that holds now, with these tensors as its leaves."""

@@ -17,7 +17,7 @@ from tracer import _C
 from tracer.bytecode.slots import argument_slots
 from tracer.guards.base import Guard, Mismatch, shown
 from tracer.guards.checklist import ListBuilder, with_watchers
-from tracer.guards.code import CheckCode, builtins_of, steady_slots
+from tracer.guards.code import AddedGroup, CheckCode, builtins_of, steady_slots
 from tracer.guards.identity import Distinct
 from tracer.guards.on_demand import OnDemand, Unprinted, define
 from tracer.guards.order import Stage, arrange
@@ -128,11 +128,12 @@ class CheckFunctionManager:
 
     def _print(self) -> tuple[CheckCode, str]:
         """check_fn as Python text. It asks the watcher of each steady group before it checks the group's guards again."""
-        code, rest = self._print_groups()
+        code, rest, _ = self._print_groups()
         return code, _finished(code, rest, self.fetched)
 
-    def _print_groups(self) -> tuple[CheckCode, list[Stage]]:
-        """The beginning of check_fn, with the watchers of the groups, and the guards that are still to be printed."""
+    def _print_groups(self) -> tuple[CheckCode, list[Stage], list[AddedGroup]]:
+        """The beginning of check_fn, with the watchers of the groups; the guards that are still to be printed; and the groups.
+        Nothing keeps these: their plans are larger than anything else of an entry."""
         code = CheckCode(self.code, self.globals, self._builtins)
         builtins = functools.partial(builtins_of, self.globals, self._builtins)
         grouping = Grouping(self.code, steady_slots(self.code), self.globals, builtins)
@@ -142,23 +143,21 @@ class CheckFunctionManager:
         placed.update(map(id, state))
         distinct = {source for guard in self.guards if isinstance(guard, Distinct) for source in guard.group}
         _exhaust(code.add(Stage(state)))
-        for group in groups:
-            code.add_group(group, distinct)
-        return code, [stage.without(placed) for stage in self._stages]
+        added = [code.add_group(group, distinct) for group in groups]
+        return code, [stage.without(placed) for stage in self._stages], added
 
     def _define(self) -> Callable[..., Any]:
         """check_fn itself: a checklist for C, with a function for the guards that C cannot test and one for all guards."""
-        code, self._unprinted = self._print_groups()
+        code, self._unprinted, added = self._print_groups()
         self._printers = code.printers
         filename = f"<check_fn of {self.code.co_qualname}>"
         finish = functools.partial(_finished, code, self._unprinted, self.fetched)
         whole = OnDemand(Unprinted(finish, code.namespace), "check_fn", filename)
         unchanged = [value for value in code.namespace.values() if type(value) is _C.Unchanged]
         builder = ListBuilder(self.code, self.globals)
-        if not all(builder.take_group(*group) for group in code.groups):
+        if not all(builder.take_group(*group) for group in added):
             return whole.printed_now()
-        placed = {each for group, *_ in code.groups for each in group.placed}
-        code.groups.clear()  # C has taken their plans, which are larger than anything else of an entry
+        placed = {each for group, *_ in added for each in group.placed}
         left = [guard for guard in self.guards if id(guard) not in placed]
         taken = {id(guard) for guard in left if builder.take(guard, *unchanged)}
         rest = None

@@ -26,7 +26,7 @@ from tracer.variables.containers.lists import ListVariable, SequenceVariable, Si
 from tracer.variables.functions.callables import BoundMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import as_written
 from tracer.variables.objects.objects import UserObjectVariable
-from tracer.variables.tensors.overrides import TensorSubclassVariable, as_subclass
+from tracer.variables.tensors.overrides import as_subclass
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.symbolic import SymNodeVariable, is_number
@@ -49,7 +49,7 @@ def overridden(
     """The result that the overrides of the arguments, or of a mode, give for a call of torch; None if no override applies."""
     state = tx.trace.overrides
     under_mode = state.asks_modes()
-    if state.refused and function is getattr and not under_mode and isinstance(args[0], TensorSubclassVariable):
+    if function is getattr and not under_mode and state.refuses(args[0]):
         return _attribute_either_way(tx, args[0], args[1])
     if not under_mode and not any(state.is_overriding(value) for value in _parts([*args, *kwargs.values()])):
         return None
@@ -75,7 +75,7 @@ def _attribute_either_way(tx: Tracer, value: VariableTracker, name: VariableTrac
     with state.switched(on=False):
         own = value.get_attr(tx, name.constant())
     if answer is not None and not _is_equal(tx, answer, own):
-        state.is_overriding(value)
+        state.refuse(value)
     return own
 
 

@@ -25,7 +25,7 @@ _OF_DICTS = frozenset(
     """get pop setdefault update clear keys values items __contains__ __len__ __iter__ __bool__ __getitem__ __setitem__
     __delitem__""".split()
 )
-_LISTED = ("keys", "values", "items")
+_LISTED = ("keys", "values", "items", "__iter__")
 
 
 class WeakIterator(SequenceIterator):
@@ -76,7 +76,7 @@ class WeakContainerVariable(WeakHolderVariable):
             missed = reference_to(tx, weakref.ReferenceType, args[0])  # by which it looks
             tx.raise_value(tx.new_exception(KeyError, missed))
         self._check_kinds(tx)
-        return WeakIterator(tx, result.unpack(tx)) if name in (*_LISTED, "__iter__") else result
+        return WeakIterator(tx, result.unpack(tx)) if name in _LISTED else result
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         return self.call_method(tx, "__getitem__", [key], {})

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -96,15 +96,16 @@ class OverrideState:
 
     def is_overriding(self, value: VariableTracker) -> bool:
         """Whether a value's class overrides torch's functions at this point of the trace."""
-        if self.disabled:
-            return False
-        if isinstance(value, TensorSubclassVariable):
-            overrides = value.overrides
-        else:
-            overrides = not isinstance(value, (TensorVariable, ClassVariable)) and _has_override(value)
-        if overrides and self.refused and not _is_default(value.python_type()):
-            unsupported("tensor-subclass", cls=value.python_type().__qualname__, source="in the __torch_dispatch__ of another")
-        return overrides
+        if self.refuses(value):
+            self.refuse(value)
+        return not self.disabled and _overrides(value)
+
+    def refuses(self, value: VariableTracker) -> bool:
+        """Whether an override of a value's class breaks the graph at this point of the trace."""
+        return self.refused and not self.disabled and _overrides(value) and not _is_default(value.python_type())
+
+    def refuse(self, value: VariableTracker) -> NoReturn:
+        unsupported("tensor-subclass", cls=value.python_type().__qualname__, source="in the __torch_dispatch__ of another")
 
     def is_listed(self, value: VariableTracker) -> bool:
         """Whether the class of a relevant argument of `handle_torch_function` is among the `types` that overrides are given."""
@@ -156,6 +157,12 @@ def _level() -> int:
     if torch._C._is_torch_function_all_disabled():
         return 2
     return 0 if torch._C._is_torch_function_enabled() else 1
+
+
+def _overrides(value: VariableTracker) -> bool:
+    if isinstance(value, TensorSubclassVariable):
+        return value.overrides
+    return not isinstance(value, (TensorVariable, ClassVariable)) and _has_override(value)
 
 
 def _has_override(value: VariableTracker) -> bool:

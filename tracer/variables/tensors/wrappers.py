@@ -134,16 +134,14 @@ class WrapperVariable(TensorSubclassVariable):
         if isinstance(known, (TensorVariable, SymNodeVariable)):
             example = known.fake if isinstance(known, TensorVariable) else known.example
             return tx.output.wrap(tx.output.create_node("call_function", read, args, {}, example, pure=True), example)
-        if isinstance(known, SequenceVariable) and known.cls in (tuple, torch.Size):
-            node = tx.output.create_node("call_function", read, args, {}, None, pure=True)
-            items = [self._part(tx, item, _item, (node, index)) for index, item in enumerate(known.items(tx))]
-            return type(known)(items)
         if known in tx.effects.handed_over:
             return known
-        if isinstance(known, SequenceVariable) and known.cls is list and not tx.output.traces_wrapper:
+        kinds = (tuple, torch.Size) if tx.output.traces_wrapper else (tuple, torch.Size, list)
+        if isinstance(known, SequenceVariable) and known.cls in kinds:
             node = tx.output.create_node("call_function", read, args, {}, None, pure=True)
             copied = type(known)([self._part(tx, item, _item, (node, index)) for index, item in enumerate(known.items(tx))])
-            tx.effects.handed_over.keep(copied, self.cls.__qualname__, tx.break_step())
+            if known.cls is list:
+                tx.effects.handed_over.keep(copied, self.cls.__qualname__, tx.break_step())
             return copied
         unsupported("tensor-subclass", cls=self.cls.__qualname__, source=f"an attribute that holds {known.describe()}")
 
