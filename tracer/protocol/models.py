@@ -128,9 +128,12 @@ def _named_modules() -> frozenset[str]:
     return frozenset(".".join(names[:count]) for names in parts for count in range(1, len(names)))
 
 
+_OPERATORS = ("OpOverload", "TorchBindOpOverload", "OpOverloadPacket")
+
+
 def is_in_graph(function: Any) -> bool:
     """Whether a call becomes one node of the graph."""
-    return id(function) in graph_operations() or type(function).__name__ in ("OpOverload", "OpOverloadPacket")
+    return id(function) in graph_operations() or type(function).__name__ in _OPERATORS
 
 
 def is_foldable(function: Any) -> bool:
