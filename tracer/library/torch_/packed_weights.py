@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
 
 from tracer.graph.operations.streams import RuntimeObject
 from tracer.guards.identity import IdMatch
@@ -40,10 +39,7 @@ class PackedWeights(RuntimeObject):
 
     def __init__(self, value: torch.ScriptObject, kind: str) -> None:
         super().__init__(type(value))
-        self.shape: torch.Size | None = None
-        if kind == _LINEAR:
-            with outside_of_modes():
-                self.shape = value.unpack()[0].shape
+        self.shape: torch.Size | None = value.unpack()[0].shape if kind == _LINEAR else None
 
 
 @tracks(torch.ScriptObject)
