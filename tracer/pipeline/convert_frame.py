@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapes import emission
-from tracer import _C, config, errors, graph_breaks, logs, monitoring, profile_labels
+from tracer import _C, config, errors, logs, monitoring, profile_labels
 from tracer.bytecode import is_resume_code, loop_resumed_in, resumes_at
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects import fake_modes
@@ -29,13 +29,11 @@ from tracer.graph_breaks import unsupported
 from tracer.guards.code import fetchable
 from tracer.guards.identity import TypeMatch
 from tracer.guards.manager import CheckFunctionManager
-from tracer.interpreter.loops import WHOLE_FRAME, step_before_loop, step_of_first_call
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.metrics import counters
 from tracer.pipeline import known_graphs
-from tracer.pipeline.assumptions import question_of
-from tracer.pipeline.reported_breaks import report_break
+from tracer.pipeline.break_placement import BreakPlacement
 from tracer.pipeline.root_frame import root_frame
 from tracer.pipeline.trace_guards import guards_of
 from tracer.pipeline.traced_call import StaleGuards, TracedCall
@@ -81,15 +79,12 @@ class FrameConversion:
         self.call = TracedCall(function, args, self.modes, self.fake_mode)
         self.snapshot = snapshot  # torch's global state before the trace
         self.limit = limit
-        self.calls_instead: tuple[Any, Any] | None = None  # see errors.Unsupported; of the break that the trace is to stop at
-        self.relies_on: tuple[Any, ...] = ()  # likewise
         self.declared = region.declared_shapes(function, args)
         self.state = region.frame_state(function)
         self.history = self.state.history
         self.history.begin()
         self.backends_callable: Any = None  # see GuardedCode
-        self._break_before_loop: int | None = None  # the step before a loop that CPython is to run as a whole
-        self._may_skip_loops = True
+        self.placement: BreakPlacement  # of the attempts that are being made
 
     def entry(self) -> Any:
         """Traces and makes the entry; a second time if another thread or a finalizer has changed what the guards read."""
@@ -120,8 +115,7 @@ class FrameConversion:
     def _trace_until_complete(self, replays: bool) -> Any:
         """Traces until the frame ends or an attempt stops at a break that is known from the attempt before. `replays`: modules
         like one traced before are not traced again."""
-        break_at: int | None = None
-        reason: errors.Unsupported | None = None
+        self.placement = placement = BreakPlacement(self.region, self._was_offered_by_hook(), bool(self.modes))
         backend = self.region.backend
         options = AttemptOptions(
             runs_as_written=backend.runs_as_written,
@@ -129,7 +123,7 @@ class FrameConversion:
             replays=replays,
         )
         for _ in range(_MAX_ATTEMPTS):
-            trace = self._new_trace(options, break_at)
+            trace = self._new_trace(options, placement.step)
             root = root_frame(trace, self.function, self.args)
             try:
                 with recorded(trace.findings):
@@ -141,7 +135,7 @@ class FrameConversion:
                         continue
                     entry = self._finish(trace, builder, body)
                 if entry is not _C.SKIP and entry.guarded_code.broken:
-                    entry.guarded_code.reason = "" if reason is None else str(reason)
+                    entry.guarded_code.reason = str(placement.reason or "")
                 if entry is not _C.SKIP:
                     entry.guarded_code.described = builder.described
                     if trace.lines and entry.code is not None:
@@ -151,19 +145,12 @@ class FrameConversion:
                 options = options.after(retry)
                 continue
             except errors.Unsupported as error:
-                break_at = self._next_break(trace, error, break_at)
-                steps = (error.break_step, None if trace.frame is None else trace.frame.step)
-                broke_here = break_at is not None and break_at in steps
-                self.calls_instead = error.calls_instead if broke_here else None
-                self.relies_on = error.relies_on if broke_here else ()
-                reason = error
+                placement.move(trace, error)
             except RecursionError:
-                reason = errors.Unsupported(graph_breaks.reason("inline-depth"), {"function": code_name(trace.frame)})
-                break_at = self._next_break(_moved_half_way_out(trace), reason, break_at)
+                placement.move_out_of_depth(trace)
             finally:
                 trace.close(root)
-            errors.forget_frames(reason)  # its traceback would keep this frame alive, and with it the program's arguments
-        raise errors.LeftToCPython(reason)
+        raise errors.LeftToCPython(placement.reason)
 
     def _ranks_want_another(self) -> bool:
         """Whether other ranks of the program see sizes for which this trace is not the right one. They are asked once."""
@@ -174,7 +161,7 @@ class FrameConversion:
             return meeting.exchange(self.history)
 
     def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool, inlined: bool) -> _C.Dispatcher:
-        in_cpython = innermost and self._break_before_loop is not None
+        in_cpython = innermost and self.placement.is_before_loop
         returns = inlined or self.function.__code__ in self.region.returning_codes
         return self.region.make_resume(code, globals_, runs_in_cpython=in_cpython, returns=returns)
 
@@ -219,78 +206,16 @@ class FrameConversion:
             body = builder.returning(root.run())
         except BreakHere as at:
             trace.enter(at.frame)
-            if self.calls_instead is not None:
-                at.frame.stack[:] = [instead_of(value, *self.calls_instead) for value in at.frame.stack]
+            if (calls_instead := self.placement.calls_instead) is not None:
+                at.frame.stack[:] = [instead_of(value, *calls_instead) for value in at.frame.stack]
             trace.settings.go_on_behind(trace.effects)
-            for guard in self.relies_on:
+            for guard in self.placement.relies_on:
                 trace.guard(guard)
-            body = builder.breaking(at.frame, runs_instruction=self._break_before_loop is None)
+            body = builder.breaking(at.frame, runs_instruction=not self.placement.is_before_loop)
         except ObservedException as raised:
             errors.forget_frames(raised)
             return None
         return body
-
-    def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int | None:
-        """The step to break at because of `error`. If that was tried already, the break moves out to the calling frame."""
-        error.at(trace.user_stack())
-        error.assuming = error.assuming or question_of(trace, error, not self._was_offered_by_hook())
-        if config.error_on_graph_break:
-            raise error
-        if self.modes and not self.region.fullgraph:  # the code of an entry runs without them, resume functions would not
-            report_break(self.region, error, trace)
-            raise errors.LeftToCPython(error)
-        if (around := self._break_around_optimizer(trace, error)) not in (None, break_at):
-            report_break(self.region, error, trace)
-            return around
-        if self._break_before_loop is not None:  # the trace failed before it reached the loop
-            self._break_before_loop, self._may_skip_loops = None, False
-            return None
-        if self._may_skip_loops and not self.region.fullgraph and error.break_step is None:
-            self._break_before_loop = step_before_loop(trace.frame, weighs_calls=self.region.shapes is None)
-            if self._break_before_loop is not None:
-                report_break(self.region, error, trace)
-                if self._break_before_loop == WHOLE_FRAME:
-                    raise errors.LeftToCPython(error)
-                return self._break_before_loop
-            first_call = step_of_first_call(trace.frame) if self._was_offered_by_hook() else None
-            if first_call is not None and first_call != break_at:
-                report_break(self.region, error, trace)
-                return first_call
-        step = None
-        if not self.region.fullgraph:
-            abandons = error.id == "abandoned-generator" and error.break_step is None
-            step = trace.abandons_generator() if abandons else error.break_step
-        if step == 0:
-            raise errors.LeftToCPython(error)
-        if step is not None and step != break_at:
-            report_break(self.region, error, trace)
-            return step
-        frame = trace.frame
-        if frame is None or self.region.fullgraph:
-            if self.region.fullgraph:
-                raise error
-            raise errors.LeftToCPython(error)
-        if trace.steps != break_at:
-            report_break(self.region, error, trace)
-            if error.id == "frame-introspection":  # locals() must see the frame itself, not a resume function
-                if frame.parent is None:
-                    raise errors.LeftToCPython(error)
-                return frame.parent.break_step()
-            return frame.break_step()
-        if frame.parent is None:
-            raise errors.LeftToCPython(error)
-        return frame.parent.step
-
-    def _break_around_optimizer(self, trace: Trace, error: errors.Unsupported) -> int | None:
-        """The step that calls the optimizer in which the trace stopped. An optimizer that decides on data would end in dozens of
-        small graphs: it is captured whole, or left to CPython."""
-        frames = [] if trace.frame is None or self.region.fullgraph else trace.frame.frames()
-        of_optimizers = [str(frame.globals.get("__name__")).startswith("torch.optim.") for frame in frames]
-        outermost = of_optimizers.index(True) if any(of_optimizers) else None
-        if outermost == 0 and self._was_offered_by_hook():
-            report_break(self.region, error, trace)
-            raise errors.LeftToCPython(error)
-        return frames[outermost - 1].break_step() if outermost else None
 
     def _finish(self, trace: Trace, builder: OutputCodeBuilder, body: Any) -> Any:
         function = self.function
@@ -451,18 +376,6 @@ def _treat_loop_generators_as_abandoned(trace: Trace) -> None:
             todo += [part for part in value.children() if isinstance(part, IteratorVariable)]
             if isinstance(value, GeneratorVariable):
                 value.rebuilt = False
-
-
-def code_name(frame: InstructionTranslator | None) -> str:
-    return "a frame" if frame is None else frame.code.co_qualname
-
-
-def _moved_half_way_out(trace: Trace) -> Trace:
-    """Moves the trace to the frame in the middle of its open frames. At the innermost one the tracer itself has no stack left."""
-    if trace.frame is not None:
-        frames = trace.frame.frames()
-        trace.go_back_to(frames[len(frames) // 2])
-    return trace
 
 
 def without_hook(compiled: Callable[..., Any]) -> Callable[..., Any]:
