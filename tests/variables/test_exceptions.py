@@ -322,3 +322,40 @@ def test_handled_before_a_finally_with_return():
         return x + 1, early(), loop(), breaking(), log
 
     captured(f, X)
+
+
+class ToldTwice(SyntaxError):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.count = len(args)
+
+
+def errors_that_are_initialised_again():
+    syntax = SyntaxError("first", ("a.py", 1, 2, "text", 3, 4))
+    syntax.__init__("second", ("b.py", 5, 6, "other"))
+    own = ToldTwice("first", ("a.py", 1, 2, "text"))
+    own.__init__("second")
+    text = UnicodeDecodeError("utf8", b"abc", 0, 1, "first")
+    text.__init__("ascii", b"def", 1, 2, "second")
+    group = ExceptionGroup("two", [syntax])
+    group.__init__("two", [own])
+    return syntax, own, text, group
+
+
+def test_fields_of_an_error_that_is_initialised_again_are_those_of_the_second_time():
+    def fields():
+        syntax, own, text, group = errors_that_are_initialised_again()
+        of_syntax = [(each.msg, each.filename, each.lineno, each.end_lineno, each.text, each.args) for each in (syntax, own)]
+        return (
+            of_syntax,
+            own.count,
+            text.encoding,
+            text.object,
+            text.start,
+            text.reason,
+            text.args,
+            group.message,
+            len(group.args),
+        )
+
+    assert tracer.compile(fields)() == fields()

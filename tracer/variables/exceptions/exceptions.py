@@ -51,6 +51,8 @@ class ExceptionVariable(UserObjectVariable):
         given = TupleVariable(args)
         if issubclass(base, OSError):
             return  # OSError.__new__ has already processed the arguments
+        if not issubclass(base, BaseExceptionGroup):
+            refuse_fields(base)
         self.set_field(tx, "args", given)
         for name in named:
             self._begin_field(tx, name, kwargs.get(name))
