@@ -50,4 +50,15 @@ c_stack_check(void)
     return here < c_stack_limits.exhausted ? c_stack_check_here(here) : 0;
 }
 
+/* The same for a frame that CPython evaluates at once. The evaluation of 3.14 checks the C stack itself, and later. */
+static inline int
+c_stack_check_of_evaluation(void)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    return 0;
+#else
+    return c_stack_check();
+#endif
+}
+
 #endif

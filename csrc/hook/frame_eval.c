@@ -40,7 +40,7 @@ evaluate_deep(PyThreadState *thread, Frame *frame, int throwflag)
 {
     PyCodeObject *code = frame_code(frame);
     if (code_can_be_cached(code) && frame_can_be_left(code)
-        && c_stack_check() < 0) { /* a generator must be resumed once begun */
+        && c_stack_check_of_evaluation() < 0) { /* a generator must be resumed once begun */
         frame_leave_unevaluated(thread, frame);
         return NULL;
     }

@@ -277,6 +277,50 @@ def test_recursion_as_deep_as_cpython_allows_does_not_crash():
     run_python(DEEP)
 
 
+NEARLY_USED_UP = """
+import sys, threading
+import torch
+from tests.csrc.entries import Recorder
+from tracer import _C
+from tracer._C import Dispatcher, Region
+
+class Leaf:
+    def __eq__(self, other): return True
+
+def nested(depth):
+    value = Leaf()
+    for _ in range(depth): value = [value]
+    return value
+
+def is_equal(depth):
+    one, other = nested(depth), nested(depth)
+    try: return one == other
+    except RecursionError: return False
+
+def deepest(low=100, high=1_000_000):
+    while high - low > 100:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_equal(middle) else (low, middle)
+    return low
+
+found = []
+def run():
+    depth = deepest() * 49 // 50
+    found.append(Dispatcher(Region(Recorder()), is_equal)(depth))
+
+threading.stack_size(8 << 20)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+assert found == [True], found
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="until 3.13, CPython counts nested calls in C, and allows few")
+def test_a_function_runs_with_as_little_c_stack_as_cpython_wants():
+    run_python(NEARLY_USED_UP)
+
+
 def test_development_mode_finds_nothing_to_complain_about():
     done = run_python(
         """
