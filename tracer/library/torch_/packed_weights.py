@@ -89,7 +89,7 @@ def _recurrent(
 
 def _check(*tensors: torch.Tensor) -> None:
     """Raises for what the operators refuse, or what they warn of in a backward pass."""
-    if any(type(each).__name__ != "FakeTensor" or each.dtype != torch.float32 or each.device.type != "cpu" for each in tensors):
+    if any(each.dtype != torch.float32 or each.device.type != "cpu" for each in tensors):
         raise TypeError("an operand that is no tensor of 32-bit floats on the CPU")
     if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
         raise TypeError("an operand that requires a gradient, which these operators do not give")
