@@ -20,7 +20,7 @@ from tests.cpython.running import MODULES, Run, differences, missing, run
 VERSION = ".".join(map(str, sys.version_info[:2]))
 RESULTS = Path(__file__).parents[1] / "results" / f"cpython_{VERSION}.md"
 SECONDS = float(os.environ.get("CPYTHON_TESTS_SECONDS", "150"))  # for one module and mode
-QUICK = ("test_funcattrs", "test_unpack_ex", "test_with")
+QUICK = ("test_funcattrs", "test_with")
 SHARE = 0.7
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
