@@ -27,9 +27,10 @@ _LINEAR = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
 _CELL = "__torch__.torch.classes.rnn.CellParamsBase"
 
 _quantized: Any = torch.ops.quantized
-_PRODUCTS: tuple[Any, ...] = (
+_PACKETS: tuple[Any, ...] = (
     _quantized.linear_dynamic, _quantized.linear_relu_dynamic, _quantized.linear_dynamic_fp16, _quantized.linear_relu_dynamic_fp16
 )  # fmt: skip
+_PRODUCTS = (*_PACKETS, *(packet.default for packet in _PACKETS))
 
 
 class PackedWeights(RuntimeObject):
@@ -55,7 +56,7 @@ def _existing(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
 # -- what the operators give -----------------------------------------------------------------------------------------------------
 
 
-@meta(*_PRODUCTS, *(packet.default for packet in _PRODUCTS))
+@meta(*_PRODUCTS)
 def _product(operator: Any, data: torch.Tensor, weights: Any, reduce_range: bool = False) -> torch.Tensor:
     _check(data)
     if type(weights) is not PackedWeights or weights.shape is None:
@@ -95,4 +96,4 @@ def _check(*tensors: torch.Tensor) -> None:
         raise TypeError("an operand that requires a gradient, which these operators do not give")
 
 
-keep_from_compilers(torch.quantized_lstm, torch.quantized_gru, *_PRODUCTS, *(packet.default for packet in _PRODUCTS))
+keep_from_compilers(torch.quantized_lstm, torch.quantized_gru, *_PRODUCTS)
