@@ -92,14 +92,14 @@ class BreakPlacement:
         return WHOLE_FRAME if self._was_offered_by_hook else None
 
     def _before_loop(self, trace: Trace, error: errors.Unsupported) -> int | None:
-        if not self._may_skip_loops or error.break_step is not None:
-            return None
-        return step_before_loop(trace.frame, weighs_calls=self.region.shapes is None)
+        return step_before_loop(trace.frame, weighs_calls=self.region.shapes is None) if self._may_end_earlier(error) else None
 
     def _at_first_call(self, trace: Trace, error: errors.Unsupported) -> int | None:
-        if not self._may_skip_loops or error.break_step is not None or not self._was_offered_by_hook:
-            return None
-        return step_of_first_call(trace.frame)
+        return step_of_first_call(trace.frame) if self._was_offered_by_hook and self._may_end_earlier(error) else None
+
+    def _may_end_earlier(self, error: errors.Unsupported) -> bool:
+        """Whether the graph may end before what cannot be traced: the error names no place, and that was not tried in vain."""
+        return self._may_skip_loops and error.break_step is None
 
     def _where_it_says(self, trace: Trace, error: errors.Unsupported) -> int | None:
         abandons = error.id == "abandoned-generator" and error.break_step is None
