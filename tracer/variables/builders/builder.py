@@ -343,7 +343,7 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
     if cls is torch.Tensor and is_sparse(value) and value.dim() == 2 and not builder.trace.policy.has_varied(source, value):
         if builder.trace.output.chances.take_sparse():
             return _sparse_matrix(builder, value, source)
-    if not (plain or is_traceable_subclass(cls)) or not _is_strided(value):
+    if not (plain or is_traceable_subclass(cls)) or not _is_strided(value) or is_leaf(value) is None:
         return opaque(builder, value, source)
     if plain:
         return plain_tensor(builder, value, source, TensorVariable)
