@@ -229,6 +229,7 @@ class OutputGraph:
         try:
             opaque = self.world.concerns_wrappers(function, args, kwargs)
             function = nested_form(function, self.runs_as_written) if opaque else fake_form(function)
+            self.world.fake_mode.watch_writes()
             result = self.world.run(function, args, kwargs)
         except _DATA_DEPENDENT as error:
             text = str(error).partition("\n")[0]
@@ -242,6 +243,8 @@ class OutputGraph:
             if self._failure_in_dispatch is not None:
                 raise self._failure_in_dispatch from None
             unsupported("operator-failed-in-trace", operator=_target_name(what), error=f"{type(error).__name__}: {error}")
+        if self.world.fake_mode.wrote_over_itself and not self.runs_as_written:
+            unsupported("write-over-itself", operator=_target_name(what))
         if self._failure_in_dispatch is not None:  # C++ or torch's Python code has caught it
             raise self._failure_in_dispatch
         return result

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tracer.operators.table import NO_ROW, ROWS, Row
+from tracer.operators.table import NO_ROW, PARTLY, ROWS, Row
 
 Place = tuple[int, str]  # the position and the name of an argument
 
@@ -36,6 +36,8 @@ class OperatorFacts:
     switch: Place | None
     off_by_default: bool
     elementwise: bool  # each element of the results is computed from the elements at its place
+    overlap: str  # which overlap in memory of what it writes to it refuses: PARTLY, ANYWHERE, or none
+    keeps_layout: bool  # it never changes how an argument lies in memory
     is_view: bool
     gives_one_new_tensor: bool  # and no memory of an argument
     is_composite: bool  # it only calls other operators, which have facts of their own
@@ -84,7 +86,9 @@ def leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
 # -- of operators ----------------------------------------------------------------------------------------------
 
 # Higher-order operators have no schema: what they do is known of the operators that they run.
-_NO_SCHEMA = OperatorFacts(False, (), (), False, None, False, False, False, False, False, False, False, True, False, NO_ROW)
+_NO_SCHEMA = OperatorFacts(
+    False, (), (), False, None, False, False, "", True, False, False, False, False, False, True, False, NO_ROW
+)
 
 
 @functools.cache
@@ -98,6 +102,7 @@ def facts_of(func: Any) -> OperatorFacts:
     writes = tuple([place for place in written if place not in statistics])
     switch = next(((i, each.name) for i, each in arguments if each.name in _SWITCHED_OFF), None)
     takes_indices = any(each.name in _INDICES and (i, each.name) not in written for i, each in arguments)
+    elementwise = torch.Tag.pointwise in tags or bool(row.elementwise)
     own = func.namespace not in ("aten", "prims")
     of_backward = func._opname.endswith("_backward")
     return OperatorFacts(
@@ -107,7 +112,9 @@ def facts_of(func: Any) -> OperatorFacts:
         random=torch.Tag.nondeterministic_seeded in tags,
         switch=switch,
         off_by_default=switch is not None and _is_switched_off(switch[1], schema.arguments[switch[0]].default_value),
-        elementwise=torch.Tag.pointwise in tags or bool(row.elementwise),
+        elementwise=elementwise,
+        overlap=row.overlap or (PARTLY if elementwise and writes else ""),
+        keeps_layout=torch.Tag.inplace_view not in tags,
         is_view=func.is_view,
         gives_one_new_tensor=_gives_one_new_tensor(schema),
         is_composite=torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"),

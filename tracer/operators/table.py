@@ -25,6 +25,10 @@ CHANNELS = "the first result is contiguous, or has its channels last if those of
 BATCH = "the same; contiguous where the first argument is both"
 IN_LINE = "all results are contiguous"
 
+# Overlaps in memory that an operator refuses (aten/src/ATen/MemoryOverlap.cpp): elements that it would write twice, and
+PARTLY = "what it reads and writes, unless the two are the same view: elementwise operators that write refuse these, too"
+ANYWHERE = "all that it reads and writes"
+
 
 class Row(NamedTuple):
     """The exceptions of one operator. Each text is the reason for an exception; where it is empty, there is none."""
@@ -36,6 +40,7 @@ class Row(NamedTuple):
     kernels: str = ""  # the C++ that chooses one by sizes: whichever it is, contiguous arguments give a contiguous result
     fails: str = ""  # what of its data makes it raise when the graph runs
     elementwise: str = ""
+    overlap: str = ""  # it raises where its operands overlap in memory: one of the two texts above
     statistics: str = ""  # it updates `running_mean` and `running_var`
     writes: str = ""
     lifts: str = ""  # its results do not follow from metadata alone
@@ -97,6 +102,7 @@ ROWS: dict[str, Row] = {
     "cross_entropy": Row(floats="label_smoothing", turns=(0.0,)),
     "cross_entropy_loss": Row(floats="label_smoothing", turns=(0.0,)),
     "cudnn_batch_norm": Row(statistics=UNSAID),
+    "copy_": Row(overlap=PARTLY),
     "diag_embed": Row(layout=SMALL_DIMS, contiguous_too=True),
     "dropout": Row(floats="p", turns=(0.0, 1.0)),
     "dropout1d": Row(floats="p", turns=(0.0, 1.0)),
@@ -121,8 +127,11 @@ ROWS: dict[str, Row] = {
     "im2col": Row(layout=ORDER),
     "index": Row(layout=SMALL_DIMS),
     "index_add": Row(layout=SMALL_DIMS),
+    "index_add_": Row(overlap=ANYWHERE),
     "index_copy": Row(layout=SMALL_DIMS),
+    "index_copy_": Row(overlap=ANYWHERE),
     "index_put": Row(layout=SMALL_DIMS),
+    "index_reduce_": Row(overlap=ANYWHERE),
     "instance_norm": Row(floats="momentum eps"),
     "isin": Row(layout=ORDER),
     "layer_norm": Row(floats="eps"),
@@ -164,6 +173,7 @@ ROWS: dict[str, Row] = {
     "poisson": Row(layout=ORDER, fails="a rate below zero"),
     "poisson_nll_loss": Row(floats="eps"),
     "polar": Row(layout=SMALL_DIMS),
+    "put_": Row(overlap=ANYWHERE),
     "rand_like": Row(lies=AS_ITS_ARGUMENT),
     "randint_like": Row(lies=AS_ITS_ARGUMENT),
     "randn_like": Row(lies=AS_ITS_ARGUMENT),
@@ -179,6 +189,9 @@ ROWS: dict[str, Row] = {
     "rrelu_with_noise": Row(layout=ORDER),
     "rsub": Row(elementwise=UNTAGGED),
     "scaled_dot_product_attention": Row(floats="dropout_p scale", turns=(0.0,)),
+    "scatter_": Row(overlap=ANYWHERE),
+    "scatter_add_": Row(overlap=ANYWHERE),
+    "scatter_reduce_": Row(overlap=ANYWHERE),
     "searchsorted": Row(fails="a sorter out of range"),
     "smooth_l1_loss": Row(floats="beta", turns=(0.0,)),
     "sort": Row(layout=SMALL_DIMS),

@@ -13,6 +13,7 @@ from torch.nested._internal.nested_tensor import NestedTensor
 
 from tracer import operators
 from tracer.discovery import import_modules
+from tracer.graph.fakes.memory_overlap import check_overlap, lies_over_itself
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.symbols.ragged import RaggedSize
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
@@ -46,6 +47,7 @@ class FakeMode(FakeTensorMode):
         self.written_storages = self._kept_storages.keys()
         self.writes: list[int] = []  # the same in order, one for each write
         self.shared_storages: dict[int, int] = {}  # those that several inputs share, with the size of the real one in bytes
+        self.wrote_over_itself = False  # whether an operator since `watch_writes` wrote to a tensor that does
         self.launch_writes: list[int] = []  # those of kernels, which the versions of tensors do not count
         self.written_before_failing: set[int] = (
             set()
@@ -77,6 +79,7 @@ class FakeMode(FakeTensorMode):
         if refusable and facts.only_computes or facts.elementwise and not facts.random:
             may_fail |= check_dtypes(func, args, kwargs)
         if not facts.only_computes:
+            self._check_writes(facts, args, kwargs)
             self._note_effects(facts, args, kwargs)
         if not facts.by_metadata:
             self.repeatable = False
@@ -128,11 +131,22 @@ class FakeMode(FakeTensorMode):
         """Starts over: `repeatable` and `met_failing` are about the operators that follow."""
         self.repeatable, self.met_failing = True, False
 
+    def watch_writes(self) -> None:
+        """Starts over: `wrote_over_itself` is about the operators that follow."""
+        self.wrote_over_itself = False
+
     def note_may_fail(self) -> None:
         """Notes that the graph may raise at this point when it runs; all writes so far have then been made."""
         self.met_failing = True
         self.failing += 1
         self.written_before_failing |= self.written_storages
+
+    def _check_writes(self, facts: OperatorFacts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Before an operator writes: whether PyTorch refuses it, and whether it writes to one element several times."""
+        for written in facts.written_tensors(args, kwargs):
+            if facts.overlap:
+                check_overlap(written, leaves(args, kwargs), facts.overlap)
+            self.wrote_over_itself |= facts.keeps_layout and lies_over_itself(written)
 
     def _note_effects(self, facts: OperatorFacts, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         random = facts.draws(args, kwargs)

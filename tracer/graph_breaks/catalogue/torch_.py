@@ -42,6 +42,13 @@ register(
     topic=TOPIC,
 )
 register(
+    "write-over-itself",
+    "{operator} writes to an expanded tensor, of which one element stands at several places",
+    "Compilers turn a write into a computation of new values, and lose it where several places share one element.",
+    "write to the tensor that was expanded, or to a `clone()` of the expanded one.",
+    topic=TOPIC,
+)
+register(
     "unsupported-tensor",
     "{value} is a tensor of a kind that cannot be traced",
     "No fake tensor behaves exactly as sparse, quantised and some wrapper tensors do, and nested ones with the strided layout.",
