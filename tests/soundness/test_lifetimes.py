@@ -202,3 +202,20 @@ def test_what_torch_compile_notes_of_modules_is_no_code_of_the_program():
         return module(x)
 
     captured(given_up, module, X)
+
+
+def test_a_class_whose_slots_were_looked_at_dies_with_its_last_reference():
+    class Slotted:
+        __slots__ = ("size", "__weakref__")
+
+    def fn(cls: type, x: torch.Tensor) -> tuple[torch.Tensor, list[object]]:
+        return x + 1, [value for value in cls.__dict__.values() if callable(value) or value is None or hasattr(value, "__set__")]
+
+    traced, other = tracer.optimize("eager")(fn), type("Other", (), {"__slots__": ("size", "__weakref__")})
+    for cls in (Slotted, other):
+        assert traced(cls, torch.ones(1))[1] == fn(cls, torch.ones(1))[1]
+    del cls
+    alive = weakref.ref(Slotted)
+    del Slotted
+    gc.collect()
+    assert alive() is None

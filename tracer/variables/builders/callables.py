@@ -11,13 +11,13 @@ import torch
 from tracer import _C, user_marks
 from tracer.guards.identity import CodeMatch, FunctionMatch, IdMatch, TypeMatch
 from tracer.guards.values import EqualsMatch
-from tracer.protocol.lookups import lookup
+from tracer.protocol.lookups import SLOT_TYPES, lookup
 from tracer.protocol.models import code_model_of, is_in_graph, model_of
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.base import Source
 from tracer.sources.functions import MethodFuncSource, MethodSelfSource
-from tracer.sources.reading import is_a, type_mro
+from tracer.sources.reading import is_a, is_heap_type, type_mro
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.classes.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
 from tracer.variables.containers.dicts import DictVariable
@@ -97,6 +97,13 @@ def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
     if isinstance(value, types.MethodWrapperType):  # a new object at each access
         builder.guard(TypeMatch(source, types.MethodWrapperType))
         builder.guard(IdMatch(GenericAttrSource(source, "__self__"), owner))
+        builder.guard(EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
+        return CallableVariable(value, source)
+    if isinstance(value, SLOT_TYPES) and is_heap_type(
+        value.__objclass__
+    ):  # a class has one of a name; holding it holds the class
+        builder.guard(TypeMatch(source, type(value)))
+        builder.guard(IdMatch(GenericAttrSource(source, "__objclass__"), value.__objclass__))
         builder.guard(EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
         return CallableVariable(value, source)
     builder.guard(IdMatch(source, value))
