@@ -12,8 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from shapes import ConstraintViolationError, DimConstraint, DimPolicy, ShapeEnv
 from tests.graph.fakes import guards_hold, readable, shape_at, values_of_symbols
-from tracer.graph.fakes.fake_tensors import FakeWorld, is_symbolic, symbols_in
-from tracer.graph.symbols.sym_node import concrete
+from tracer.graph.fakes.fake_tensors import FakeWorld, concrete, is_symbolic, symbols_in
 from tracer.sources.roots import LocalSource
 
 S, D, DUCK = DimPolicy.STATIC, DimPolicy.DYNAMIC, DimPolicy.DUCK

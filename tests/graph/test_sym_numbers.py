@@ -23,8 +23,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from shapes.evaluation import evaluate
 from tests.graph.fakes import readable
 from tests.shapes.algebra_programs import examples
-from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_symbolic, symbols_in
-from tracer.graph.symbols.sym_node import concrete
+from tracer.graph.fakes.fake_tensors import FakeWorld, concrete, expr_of, is_symbolic, symbols_in
 from tracer.sources.roots import LocalSource
 
 BINARY = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer.effects.random_draws import Computed, Draw
-from tracer.graph.symbols.sym_node import concrete
+from tracer.graph.fakes.fake_tensors import concrete
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, TupleVariable

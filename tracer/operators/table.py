@@ -25,7 +25,7 @@ CHANNELS = "the first result is contiguous, or has its channels last if those of
 BATCH = "the same; contiguous where the first argument is both"
 IN_LINE = "all results are contiguous"
 
-# Overlaps in memory that an operator refuses (aten/src/ATen/MemoryOverlap.cpp): elements that it would write twice, and
+# Overlaps in memory that an operator refuses, beside elements that it would write twice (aten/src/ATen/MemoryOverlap.cpp).
 PARTLY = "what it reads and writes, unless the two are the same view: elementwise operators that write refuse these, too"
 ANYWHERE = "all that it reads and writes"
 
@@ -97,12 +97,12 @@ ROWS: dict[str, Row] = {
     "cholesky_inverse": Row(fails="a singular matrix"),
     "complex": Row(layout=SMALL_DIMS),
     "convolution": Row(layout=SMALL_DIMS, most=2**16, kernels="ATen/native/Convolution.cpp"),
+    "copy_": Row(overlap=PARTLY),
     "cosine_embedding_loss": Row(floats="margin"),
     "cosine_similarity": Row(floats="eps"),
     "cross_entropy": Row(floats="label_smoothing", turns=(0.0,)),
     "cross_entropy_loss": Row(floats="label_smoothing", turns=(0.0,)),
     "cudnn_batch_norm": Row(statistics=UNSAID),
-    "copy_": Row(overlap=PARTLY),
     "diag_embed": Row(layout=SMALL_DIMS, contiguous_too=True),
     "dropout": Row(floats="p", turns=(0.0, 1.0)),
     "dropout1d": Row(floats="p", turns=(0.0, 1.0)),

@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from tracer.graph.symbols.sym_node import concrete
+from tracer.operators.layout import hint, hints
 from tracer.operators.table import ANYWHERE
 
 _TWICE = "more than one element of the written-to tensor refers to a single memory location"
 _READ = "some elements of the input tensor and the written-to tensor refer to a single memory location"
 
-Layout = tuple[list[int], list[int], int]  # sizes, strides and storage offset
+Layout = tuple[tuple[int, ...], tuple[int, ...], int]  # sizes, strides and storage offset
 
 
 def check_overlap(written: torch.Tensor, operands: Iterable[Any], refused: str) -> None:
@@ -58,8 +58,7 @@ def _layout(tensor: torch.Tensor) -> Layout | None:
     """None where it depends on data, or the tensor is sparse."""
     if tensor.layout is not torch.strided:
         return None
-    sizes, strides = [concrete(size) for size in tensor.shape], [concrete(stride) for stride in tensor.stride()]
-    offset = concrete(tensor.storage_offset())
+    sizes, strides, offset = hints(tensor.shape), hints(tensor.stride()), hint(tensor.storage_offset())
     return None if None in (*sizes, *strides, offset) else (sizes, strides, offset)
 
 

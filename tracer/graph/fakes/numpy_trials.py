@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, symbols_in
+from tracer.graph.fakes.fake_tensors import concrete, expr_of, is_symbolic, symbols_in
 from tracer.graph.fakes.trial_arrays import MakeArguments, TrialArrays, arrays_in, collecting_warnings
 from tracer.graph.operations.array_operations import ArrayOperation, real_function
 from tracer.graph.operations.numpy_calls import Form, SizeOf, leaves
-from tracer.graph.symbols.sym_node import concrete
 
 _FILLS = ((3, 1.5, 1), (3, 1.5, 2), (1, 1.5, 1), (1, 0.0, 1))  # of the trials: bound of integers, spread of floats, seed
 _STEPS = (2, 3, 5, 7, 11)  # what sizes that vary are made longer by, so that they are told apart

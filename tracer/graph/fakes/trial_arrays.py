@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracer.graph.fakes.fake_tensors import expr_of, hints_in
+from tracer.graph.fakes.fake_tensors import concrete, expr_of, hints_in
 from tracer.graph.operations.array_operations import ArrayOperation, real_function
-from tracer.graph.symbols.sym_node import concrete
 from tracer.graph_breaks import unsupported
 
 LARGEST_COMPARED = 1_000_000  # elements of arguments and results together; beyond that, values are not compared

@@ -480,8 +480,3 @@ def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[...,
 SymNode.str = SymNode.__str__  # type: ignore[attr-defined]  # set after the class body
 for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _math_method(_name, getattr(torch, f"_sym_{_name}")))
-
-
-def concrete(number: Any) -> Any:
-    """The value of a number in the traced call; None if it depends on data."""
-    return number.node.hint if isinstance(number, SYM_TYPES) else number

@@ -10,9 +10,9 @@ import torch
 from tracer import _C
 from tracer.effects.deferred_calls import DeferredCall
 from tracer.effects.random_draws import Draw
+from tracer.graph.fakes.fake_tensors import concrete
 from tracer.graph.operations.drawn_fills import filled
 from tracer.graph.operations.draws_by_data import BY_DATA
-from tracer.graph.symbols.sym_node import concrete
 from tracer.graph_breaks import unsupported
 from tracer.guards.identity import Distinct, TypeMatch
 from tracer.guards.values import EqualsMatch

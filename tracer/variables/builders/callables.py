@@ -94,20 +94,23 @@ def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
         builder.guard(EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
         cls = tx.wrap(owner, GenericAttrSource(source, "__self__"))
         return BuiltinClassMethodVariable(descriptor, cls, source)
-    if isinstance(value, types.MethodWrapperType):  # a new object at each access
-        builder.guard(TypeMatch(source, types.MethodWrapperType))
-        builder.guard(IdMatch(GenericAttrSource(source, "__self__"), owner))
-        builder.guard(EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
-        return CallableVariable(value, source)
-    if isinstance(value, SLOT_TYPES) and is_heap_type(
-        value.__objclass__
-    ):  # a class has one of a name; holding it holds the class
+    attr = _known_by(value)
+    if attr is None:
+        builder.guard(IdMatch(source, value))
+    else:
         builder.guard(TypeMatch(source, type(value)))
-        builder.guard(IdMatch(GenericAttrSource(source, "__objclass__"), value.__objclass__))
+        builder.guard(IdMatch(GenericAttrSource(source, attr), getattr(value, attr)))
         builder.guard(EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
-        return CallableVariable(value, source)
-    builder.guard(IdMatch(source, value))
     return CallableVariable(value, source)
+
+
+def _known_by(value: Any) -> str | None:
+    """The attribute that, with its name, tells a callable apart whose identity is not to be guarded."""
+    if isinstance(value, types.MethodWrapperType):  # a new object at each access
+        return "__self__"
+    if isinstance(value, SLOT_TYPES) and is_heap_type(value.__objclass__):  # a guard that held it would keep its class alive
+        return "__objclass__"
+    return None
 
 
 def _modelled_class_method(owner: Any, value: Any) -> Any:

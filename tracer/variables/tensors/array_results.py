@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+from tracer.graph.fakes.fake_tensors import concrete
 from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, value_in_trials
 from tracer.graph.operations.array_operations import ArrayOperation
-from tracer.graph.symbols.sym_node import concrete
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, TupleVariable

@@ -12,12 +12,11 @@ import torch
 
 from tracer import config
 from tracer.exc import Unsupported
-from tracer.graph.fakes.fake_tensors import storage_of
+from tracer.graph.fakes.fake_tensors import concrete, storage_of
 from tracer.graph.fakes.numpy_trials import forms_by_numpy
 from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, try_in_numpy
 from tracer.graph.operations.array_operations import ArrayOperation, array_operation, is_in_torch
 from tracer.graph.operations.numpy_calls import NumpyCall
-from tracer.graph.symbols.sym_node import concrete
 from tracer.graph_breaks import unsupported
 from tracer.guards.arrays import NumpyErrorsMatch, ScalarMatch
 from tracer.guards.unchanged import find

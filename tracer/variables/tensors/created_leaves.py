@@ -16,9 +16,8 @@ from shapes.printing import python_source
 from tracer import _C
 from tracer.effects.random_draws import Computed, Draw
 from tracer.graph.fakes.exchanged_data import exchanged
-from tracer.graph.fakes.fake_tensors import is_symbolic
+from tracer.graph.fakes.fake_tensors import concrete, is_symbolic
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.symbols.sym_node import concrete
 from tracer.graph_breaks import unsupported
 from tracer.sources.tensors import DrawnTensorSource
 
