@@ -15,6 +15,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/autograd/forward_grad.h>
 
 #include "tensors/mode_stacks.h"
 #include "tensors/thread_places.h"
@@ -56,6 +57,13 @@ functorch(const char *method)
     return value;
 }
 
+/* Whether a level of forward AD is open, in which tensors have tangents. Levels belong to the process, not to a thread. */
+bool
+dual_level()
+{
+    return torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
+}
+
 template <at::DeviceType device>
 int64_t
 autocast_enabled()
@@ -70,7 +78,7 @@ autocast_dtype()
     return static_cast<int64_t>(at::autocast::get_autocast_dtype(device));
 }
 
-constexpr std::array<Setting, 13> settings{{
+constexpr std::array<Setting, 14> settings{{
     {"grad_mode", Kind::Bool, [] { return int64_t(c10::GradMode::is_enabled()); }},
     {"inference_mode", Kind::Bool, [] { return int64_t(c10::InferenceMode::is_enabled()); }},
     {"default_dtype", Kind::Dtype, [] { return int64_t(c10::get_default_dtype_as_scalartype()); }},
@@ -85,6 +93,7 @@ constexpr std::array<Setting, 13> settings{{
      [] { return int64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); }},
     {"functorch_level", Kind::Number, [] { return functorch("level"); }},
     {"functorch_transform", Kind::Number, [] { return functorch("key"); }},
+    {"dual_level", Kind::Bool, [] { return int64_t(dual_level()); }},
 }};
 
 PyObject *
@@ -189,7 +198,7 @@ same_settings(const std::array<int64_t, settings.size()> &values, const ThreadPl
            && values[7] == int64_t(!autocast_off(at::kCUDA)) && values[8] == autocast_dtype<at::kCUDA>()
            && values[9] == int64_t(at::autocast::is_autocast_cache_enabled())
            && values[10] == int64_t(here.functions_disabled()) && values[11] == (transformed ? functorch("level") : -1)
-           && values[12] == (transformed ? functorch("key") : -1);
+           && values[12] == (transformed ? functorch("key") : -1) && values[13] == int64_t(dual_level());
 }
 
 bool

@@ -10,6 +10,7 @@ import weakref
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -69,6 +70,7 @@ SETTINGS = {
     "autocast cache": (lambda: torch.autocast("cpu", cache_enabled=False), None),
     "torch function": (torch._C.DisableTorchFunction, ["torch_function_disabled was 0, is 2"]),
     "torch function of subclasses": (torch._C.DisableTorchFunctionSubclass, ["torch_function_disabled was 0, is 1"]),
+    "forward AD": (forward_ad.dual_level, ["dual_level was False, is True"]),
     "function mode": (FunctionMode, ["torch_function_modes was [], is ['FunctionMode']"]),
     "dispatch mode": (DispatchMode, ["torch_dispatch_modes was [], is ['DispatchMode']"]),
     "fake mode": (FakeTensorMode, ["torch_dispatch_modes was [], is ['FakeTensorMode']"]),
@@ -201,4 +203,4 @@ def test_a_state_with_modes_has_no_numbers_and_wrong_ones_are_refused():
         with pytest.raises(ValueError, match="not the numbers"):
             GlobalState(wrong)
     with pytest.raises(TypeError):
-        GlobalState(("a",) * 13)
+        GlobalState(("a",) * 14)

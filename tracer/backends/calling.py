@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
 from tracer import config
 from tracer.backends.registry import (
@@ -20,7 +22,9 @@ from tracer.backends.registry import (
     lookup_backend,
 )
 from tracer.backends.verify import verify
+from tracer.compat_torch.facts import dual_level
 from tracer.exc import BackendCompilerFailed, UserError
+from tracer.graph.fakes.fake_tensors import dispatch_state
 
 if TYPE_CHECKING:
     from tracer.graph.output_graph import GraphInput
@@ -90,7 +94,8 @@ class Backend:
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         """The compiled graph. Raises BackendCompilerFailed if the backend raises or returns what cannot be called."""
         try:
-            compiled = self._compile(gm, example_inputs)
+            with _leaving_dual_levels():
+                compiled = self._compile(gm, example_inputs)
             if not callable(compiled):
                 raise TypeError(f"it returned {_short(compiled)}, not a callable; gm.forward would run the graph as it is")
         except Exception as error:
@@ -142,3 +147,16 @@ def _function_of(compiler_fn: CompilerFn) -> CompilerFn:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+@contextlib.contextmanager
+def _leaving_dual_levels() -> Iterator[None]:
+    """Around a backend that may fail while it goes through a graph. Afterwards no level of forward AD is open that was not before,
+    and the thread has its dispatch keys, which operators that fail in a level may change."""
+    before = dual_level()
+    with torch._C._ForceDispatchKeyGuard(*dispatch_state()):
+        try:
+            yield
+        finally:
+            while dual_level() > before:
+                forward_ad.exit_dual_level()

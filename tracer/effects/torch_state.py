@@ -29,6 +29,7 @@ from tracer.effects.fake_modes import fake_mode
 from tracer.effects.function_modes import are_traceable
 from tracer.effects.switches import KEPT, Setting, Switch
 from tracer.graph.operations import streams
+from tracer.graph.operations.forward_ad import DualLevel
 from tracer.graph_breaks import unsupported
 from tracer.operators.kept_from_compilers import keep_from_compilers
 
@@ -89,12 +90,12 @@ def write_state(state: State) -> None:
 def operations_are_observed() -> bool:
     """Whether the program has a torch-dispatch mode, a transform of torch.func or `torch.jit.trace` active on this thread: it
     would see the tracer's own operations. A fake mode can be taken off meanwhile, where it is the only one. Also if dispatch to
-    Python is off, which fake tensors need."""
+    Python is off, which fake tensors need, and if a level of forward AD is open, whose tangents fakes of inputs would lack."""
     if torch._C._get_tracing_state() is not None:
         return True
     if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
         return True
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch._C._functorch.peek_interpreter_stack() is not None or _C.GlobalState().settings()["dual_level"]:
         return True
     if torch._C._len_torch_dispatch_stack() and fake_mode() is None:
         return True
@@ -220,7 +221,7 @@ for _kind in (*CONTEXT_KINDS, *STREAM_CONTEXTS):  # output code calls these if t
     for _method in (_kind.manager_enter, _kind.manager_exit):
         if hasattr(_method, "__code__"):
             _C.never_trace(_method.__code__)
-_OPEN_OBJECTS = (torch._C._InferenceMode, autocast_mode._UnmanagedAutocast)
+_OPEN_OBJECTS = (torch._C._InferenceMode, autocast_mode._UnmanagedAutocast, DualLevel)
 
 
 @dataclasses.dataclass
@@ -230,6 +231,7 @@ class OpenContext:
     node: fx.Node | None
     real: Any
     cache_before: bool
+    step: int | None  # where the graph breaks if it may not end inside
 
     def leave(self) -> None:
         """Leaves what the trace has entered, if it has entered anything."""
@@ -249,7 +251,7 @@ class TorchState:
         self._inference = self._inference_after = False
         self._changed = False
         self.changes = 0  # how often a setting was changed, or a context entered or left
-        self._reopen: list[OpenContext] = []
+        self.left_open: list[OpenContext] = []  # at the end of the trace
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
@@ -264,7 +266,7 @@ class TorchState:
                 yield
         finally:
             _silenced.on = False
-            self._after, self._reopen = self._read(), list(self.open)
+            self._after, self.left_open = self._read(), list(self.open)
             self._inference_after = torch.is_inference_mode_enabled()
             try:
                 while self.open:
@@ -372,14 +374,14 @@ class TorchState:
         self.changes += 1
         self._add_node(torch.set_autocast_cache_enabled, (enabled,))
 
-    def enter(self, kind: ContextKind, manager: VariableTracker, args: tuple[Any, ...] | None) -> None:
-        """`args`: None for a manager that does nothing."""
+    def enter(self, kind: ContextKind, manager: VariableTracker, args: tuple[Any, ...] | None, step: int | None = None) -> None:
+        """`args`: None for a manager that does nothing. `step`: where the graph breaks if it may not end inside."""
         self.output.refuse_on_trial()
         self.changes += 1
         example = streams.RuntimeObject(manager.python_type()) if kind.at_run_time else None
         node = self._add_node(kind.enter, args, example) if kind.in_graph and args is not None else None
         real = None if kind.at_run_time or args is None else kind.enter(*args)
-        context = OpenContext(kind, manager, node, real, self.cache_enabled)
+        context = OpenContext(kind, manager, node, real, self.cache_enabled, step)
         if kind.enter is autocast_mode._enter_autocast and args is not None:
             self.cache_enabled = args[-1]
             torch.set_autocast_cache_enabled(False)
@@ -421,13 +423,13 @@ class TorchState:
 
     def emit(self, cg: ValueCodegen) -> None:
         """Emits code that sets the state in which the program goes on."""
-        if self._reopen or self._before != self._after:
+        if self.left_open or self._before != self._after:
             cg.fallback = None
-        for context in self._reopen:
+        for context in self.left_open:
             cg.call_object(context.kind.manager_enter, functools.partial(cg.load, context.manager))
             cg.asm.pop()
         for setting, before, after in zip(SETTINGS, self._before, self._after):
-            if before != after or self._reopen:
+            if before != after or self.left_open:
                 cg.call_object(setting.write, *(functools.partial(cg.load_const, value) for value in after))
                 cg.asm.pop()
 

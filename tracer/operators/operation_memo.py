@@ -2,7 +2,7 @@
 need not be computed again. Below this, `memo` does the same for the operators that an operation runs.
 
 Only what follows from metadata is remembered: no random numbers, nothing written to, no sizes that data decide, no memory
-that a result shares with an argument, no gradients. Equal keys mean equal settings of torch, too.
+that a result shares with an argument, no gradients, no tangents. Equal keys mean equal settings of torch, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tracer import _C
+from tracer.compat_torch.facts import dual_level
 from tracer.operators.layout import same
 from tracer.operators.memo import CallKey, new_tensor
 from tracer.operators.results import CachedResult, NewTensor, NotCacheable, SameArgument
@@ -56,6 +57,8 @@ class OperationCache:
         """What `run` gives, `operation` (a function, or the name of a method) on these arguments."""
         mode = self.mode
         if self.bypassed or mode.torch_env.env.suppressed or not _is_stateless(operation) or operation in self._aliasing:
+            return run()
+        if dual_level() >= 0:
             return run()
         try:
             key = CallKey(mode, operation, args, kwargs)

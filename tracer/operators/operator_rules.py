@@ -128,3 +128,13 @@ def _fake_quantised(func: Any, input: torch.Tensor, *args: Any) -> Any:
     if any(type(size) is not int for size in input.shape):
         return torch.empty_like(input), torch.empty_like(input, dtype=torch.bool)
     return NotImplemented
+
+
+@meta(aten._new_zeros_with_same_feature_meta.default)
+def _zeros_of_a_layout(func: Any, tensor: torch.Tensor, other: torch.Tensor, *, self_num_batch_dims: int = 0) -> Any:
+    """A tangent that lies as `other` does, in as much memory. PyTorch's own rule takes no symbolic sizes."""
+    if self_num_batch_dims:
+        return NotImplemented
+    length = other.untyped_storage().nbytes() // other.element_size()
+    made = torch.zeros(length, dtype=tensor.dtype, device=tensor.device)
+    return made.as_strided(other.shape, other.stride(), other.storage_offset())

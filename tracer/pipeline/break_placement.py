@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer import config, errors, graph_breaks
+from tracer.effects.dual_levels import step_of_level
 from tracer.interpreter.loops import WHOLE_FRAME, step_before_loop, step_of_first_call
 from tracer.pipeline.assumptions import question_of
 from tracer.pipeline.reported_breaks import report_break
@@ -61,7 +62,13 @@ class BreakPlacement:
         if self.is_before_loop:  # the attempt stopped before it came to the loop
             self.is_before_loop = self._may_skip_loops = False
             return None
-        for place in (self._around_optimizer, self._before_loop, self._at_first_call, self._where_it_says):
+        for place in (
+            self._before_dual_level,
+            self._around_optimizer,
+            self._before_loop,
+            self._at_first_call,
+            self._where_it_says,
+        ):
             step = place(trace, error)
             is_before_loop = place == self._before_loop
             if step is None or (step == self.step and not is_before_loop):
@@ -78,6 +85,11 @@ class BreakPlacement:
         raise errors.LeftToCPython(error)
 
     # -- places, the outermost first ---------------------------------------------------------------------------------
+
+    def _before_dual_level(self, trace: Trace, error: errors.Unsupported) -> int | None:
+        """The entry of a level of forward AD inside of which the trace stopped, or an earlier place that the error names."""
+        step = step_of_level(trace)
+        return step if step is None or error.break_step is None else min(step, error.break_step)
 
     def _around_optimizer(self, trace: Trace, error: errors.Unsupported) -> int | None:
         """The call of the optimizer in which the trace stopped. An optimizer that decides on data would end in dozens of small

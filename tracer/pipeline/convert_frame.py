@@ -18,6 +18,7 @@ from tracer import _C, config, errors, logs, monitoring, profile_labels
 from tracer.bytecode import is_resume_code, loop_resumed_in, resumes_at
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects import fake_modes
+from tracer.effects.dual_levels import refuse_open_level
 from tracer.effects.function_modes import function_modes, taken_off
 from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.graph.attempt import AttemptOptions
@@ -203,7 +204,9 @@ class FrameConversion:
     def _run(self, trace: Trace, root: InstructionTranslator, builder: OutputCodeBuilder) -> Any:
         """The body of the output code; None if the frame raises, so that CPython has to run it."""
         try:
-            body = builder.returning(root.run())
+            result = root.run()
+            refuse_open_level(trace)
+            body = builder.returning(result)
         except BreakHere as at:
             trace.enter(at.frame)
             if (calls_instead := self.placement.calls_instead) is not None:

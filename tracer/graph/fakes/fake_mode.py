@@ -24,6 +24,7 @@ from tracer.operators.results import CachedResult
 
 import_modules(operators)  # registers the rules of operators and functions
 
+_ZERO_TANGENT = torch.ops.aten._efficientzerotensor.default  # makes a tensor of zeros without data
 _SYMBOLS_OF_KERNELS = (torch.SymFloat, torch.SymBool)
 
 
@@ -72,6 +73,8 @@ class FakeMode(FakeTensorMode):
         if func in _DISPATCH_META_HANDLERS or func in _DISPATCH_HANDLE_DIRECTLY:
             return super().dispatch(func, types, args, kwargs or {})
         kwargs = kwargs or {}
+        if func is _ZERO_TANGENT and args[0]:  # C++ would take views of it out of the fake mode; numbers have none
+            func = torch.ops.aten.zeros.default
         if isinstance(func, torch._ops.HigherOrderOperator):
             return self._dispatch_impl(func, types, args, kwargs)
         facts = facts_of(func)

@@ -212,15 +212,16 @@ class FakeWorld:
         if outer is None:
             self._outer_keys = dispatch_state()
         self._passed_keys = None
-        kernels = contextlib.nullcontext() if of_wrappers else enable_python_dispatcher()
         nested: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if self._concerns_nested(function, args, kwargs):
             nested = running_nested(self.fake_mode, self.env)
         note = None if self.fake_mode.asks_layout else self.fake_mode.note_layout_guessed
         heard = _refusing_warnings() if self.warns_are_heard else contextlib.nullcontext()
         try:
-            with nested, _excluding(passed), self.fake_mode, kernels, self.torch_env.answering_by_default(note), heard:
-                return function(*args, **kwargs)
+            with _excluding(passed):
+                kernels = contextlib.nullcontext() if of_wrappers else enable_python_dispatcher()  # enabled from here on
+                with nested, self.fake_mode, kernels, self.torch_env.answering_by_default(note), heard:
+                    return function(*args, **kwargs)
         finally:
             self._passed_keys, self._outer_keys = passed, outer
 
@@ -315,11 +316,11 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def _excluding(keys: Any) -> contextlib.AbstractContextManager[Any]:
-    """Within, the thread excludes these dispatch keys as well; nothing changes for None."""
-    if keys is None:
-        return contextlib.nullcontext()
+    """Within, the thread excludes these dispatch keys as well, none for None. Afterwards its keys are as before: an operator that
+    fails under forward AD may leave others."""
     include, exclude = dispatch_state()
-    found: contextlib.AbstractContextManager[Any] = torch._C._ForceDispatchKeyGuard(include, exclude | keys)
+    excluded = exclude if keys is None else exclude | keys
+    found: contextlib.AbstractContextManager[Any] = torch._C._ForceDispatchKeyGuard(include, excluded)
     return found
 
 

@@ -34,6 +34,7 @@ class Layout(NamedTuple):
     dirty: tuple[int, ...]  # inputs that the program gave to `mark_dirty`
     materializes: bool  # whether zeros stand for gradients that do not come
     backwards: tuple[Any, ...]  # fields of `Backward`s
+    jvp: tuple[int, ...] | None = None  # what the graph of jvp takes; the tangent of the n-th input has the number -1 - n
 
     def backward_of(self, gradients: Sequence[Any]) -> tuple[int, Backward]:
         """What backward does for these gradients, and its index."""
@@ -42,13 +43,24 @@ class Layout(NamedTuple):
         return next((index, backward) for index, backward in enumerate(named) if backward.gradients == found)
 
 
+class Graphs(NamedTuple):
+    """Those of one class: of forward, of backward (one for each set of gradients), and of jvp where that is run."""
+
+    forward: fx.GraphModule
+    backwards: tuple[Any, ...]
+    jvp: fx.GraphModule | None
+
+
+_FIXED = 3  # arguments of `TracedFunction.forward` in front of the inputs
+_NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+
+
 class TracedFunction(torch.autograd.Function):
-    """Runs the graphs of `layout` as PyTorch runs the forward and the backward of the program's own class."""
+    """Runs the graphs of `layout` as PyTorch runs the forward, the backward and the jvp of the program's own class."""
 
     @staticmethod
-    def forward(
-        ctx: Any, forward: fx.GraphModule, backwards: tuple[Any, ...], layout: Layout, captured: tuple[Any, ...], *inputs: Any
-    ) -> tuple[Any, ...]:
+    def forward(ctx: Any, graphs: Graphs, layout: Layout, captured: tuple[Any, ...], *inputs: Any) -> tuple[Any, ...]:
+        forward, backwards, jvp = graphs
         results = forward(*inputs, *captured)
         outputs: tuple[Any, ...] = results[: layout.outputs]
         values = (*inputs, *captured, *results)
@@ -60,7 +72,17 @@ class TracedFunction(torch.autograd.Function):
             ctx.mark_dirty(*(inputs[index] for index in layout.dirty))
         ctx.set_materialize_grads(layout.materializes)
         ctx.backwards, ctx.layout = backwards, layout
+        if layout.jvp is not None:  # it is run at once
+            ctx.jvp, ctx.for_jvp = jvp, {index: values[index] for index in layout.jvp if index >= 0}
         return outputs
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: torch.Tensor | None) -> tuple[Any, ...]:
+        layout: Layout = ctx.layout
+        if layout.jvp is None:
+            raise NotImplementedError(_NO_JVP)
+        known, own = ctx.__dict__.pop("for_jvp"), tangents[_FIXED:]
+        return tuple(ctx.jvp(*(known[index] if index >= 0 else own[-1 - index] for index in layout.jvp)))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[Any, ...]:
@@ -71,7 +93,7 @@ class TracedFunction(torch.autograd.Function):
             raise getattr(builtins, name)(text)
         known = dict(zip(layout.saved, ctx.saved_tensors)) | ctx.others
         known |= {-1 - index: gradient.contiguous() for index, gradient in enumerate(gradients) if gradient is not None}
-        return (None, None, None, None, *ctx.backwards[chosen](*(known[index] for index in backward.read)))
+        return (*(None,) * _FIXED, *ctx.backwards[chosen](*(known[index] for index in backward.read)))
 
 
 @dataclasses.dataclass
@@ -149,6 +171,7 @@ def run_traced_function(
     layout: tuple[Any, ...],
     captured: tuple[Any, ...],
     inputs: tuple[Any, ...],
+    jvp: fx.GraphModule | None = None,
 ) -> Any:
     """The operation of the graph for a call of the program's `Function.apply`; `inputs` are its arguments that are values of the
     graph, `layout` the fields of a `Layout`."""
@@ -159,10 +182,11 @@ def run_traced_function(
         plan = Plan(forward, backward, named, len(captured))
         outputs = _subclass_named(named.name, TransformedTracedFunction).apply(plan, *inputs, *captured)[: named.outputs]
     else:
-        outputs = _subclass_named(named.name, TracedFunction).apply(forward, backwards, named, captured, *inputs)
+        graphs = Graphs(forward, backwards, jvp)
+        outputs = _subclass_named(named.name, TracedFunction).apply(graphs, named, captured, *inputs)
     return outputs if named.is_tuple else outputs[0]
 
 
-def run_traced_function_(*args: Any) -> Any:
+def run_traced_function_(*args: Any, **kwargs: Any) -> Any:
     """The same for a function that writes to its inputs. By the underscore, `operators.facts` knows that the operation writes."""
-    return run_traced_function(*args)
+    return run_traced_function(*args, **kwargs)

@@ -108,3 +108,11 @@ register(
     "try backend='eager' to see whether the graph itself runs.",
     topic=TOPIC,
 )
+register(
+    "open-dual-level",
+    "The graph would end inside of a level of forward AD",
+    "Tangents live as long as the level (`torch.autograd.forward_ad.dual_level`) in which they were made. A graph leaves the "
+    "levels that it enters, so a level is captured as a whole or not at all.",
+    "leave the level in the function that enters it, and keep what breaks the graph out of it.",
+    topic=TOPIC,
+)

@@ -19,6 +19,7 @@ from tracer.graph.operations.autograd_function import Backward, Layout, run_trac
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.library.subgraphs import reachable_from, recording, refuse_new_symbols
+from tracer.library.torch_.jvp_of_functions import Jvp, without_tangents
 from tracer.protocol.models import models
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.classes.classes import ClassVariable
@@ -45,7 +46,8 @@ def _apply(tx: Tracer, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if user_marks.is_allowed(cls.value) and not kwargs:
         return tx.call_in_graph(untraced_apply(cls.value), list(args), {})
     call = _Call(tx, cls, args, kwargs)
-    return call.with_backward() if torch.is_grad_enabled() and call.needs_gradients else call.forward_only()
+    records = torch.is_grad_enabled() and call.needs_gradients
+    return call.with_derivatives(records) if records or call.jvp.is_run else call.forward_only()
 
 
 def _refuse_own_rules(function: Any) -> None:
@@ -87,6 +89,7 @@ class _Call:
         self.needs_gradients = any(needs)
         needed = TupleVariable([boolean(need) for need in needs])
         self.context = FunctionContextVariable(function._backward_cls, {"needs_input_grad": needed})
+        self.jvp = Jvp(tx, cls, self.context, self.inputs)
 
     def forward_only(self) -> Value:
         with _no_grad(self.tx):
@@ -140,19 +143,21 @@ class _Call:
 
     # -- where gradients flow ------------------------------------------------------------------------------------
 
-    def with_backward(self) -> Value:
-        """Makes graphs of forward and backward. What backward reads from the program's objects is read now, while tracing."""
+    def with_derivatives(self, records: bool) -> Value:
+        """Makes graphs of forward, of backward where autograd `records` the call, and of jvp where an input has a tangent. What
+        they read from the program's objects is read now, while tracing."""
         tx, before = self.tx, list(map(_layout_of, self._fakes()))
-        with recording(tx, self.name, writable=self._fakes()) as part, torch.no_grad():  # as in PyTorch; no node sets it
+        with recording(tx, self.name, writable=self._fakes()) as part, torch.no_grad(), without_tangents():  # as in PyTorch
             output = self._forward()
         if before != list(map(_layout_of, self._fakes())):
             self._refuse("which changes the size of an input")
         values = self._check_outputs(output)
         outputs = self._outputs(values, set(part.nodes()))
-        backwards = [self._backward(outputs, gradients) for gradients in self._gradients(outputs)]
+        jvp = self.jvp.traced(outputs, self._materializes_gradients()) if self.jvp.is_run else None
+        backwards = [self._backward(outputs, gradients) for gradients in (self._gradients(outputs) if records else ())]
         saved = self._tensors_kept_as("to_save")
         inside, inputs = set(part.nodes()), _nodes(self.tensors)
-        read = [node for backward in backwards for node in backward.read if isinstance(node, fx.Node)]
+        read = [node for each in (*backwards, *([jvp] if jvp else ())) for node in each.read if isinstance(node, fx.Node)]
         needed = dict.fromkeys(node for node in (*saved, *read) if node not in {*inputs, *outputs})
         results = [*outputs, *(node for node in needed if node in inside)]
         forward = part.cut(results, [*inputs, *(node for node in needed if node not in inside)])
@@ -169,6 +174,7 @@ class _Call:
             dirty=tuple(inputs.index(node) for node in self._tensors_kept_as("dirty_tensors")),
             materializes=self._materializes_gradients(),
             backwards=tuple(backward.fields(numbers) for backward in backwards),
+            jvp=None if jvp is None else jvp.numbers(numbers),
         )
         written = [tensor for tensor in self.tensors if storage_of(tensor.fake) in part.writes]
         if layout.dirty and not tx.output.runs_as_written:
@@ -178,8 +184,9 @@ class _Call:
         modules = tuple(tx.output.add_module("backward", backward.module) for backward in backwards)
         captured = tuple(forward.read[len(inputs) :])
         arguments = (tx.output.add_module("forward", forward.module), modules, tuple(layout), captured, tuple(inputs))
+        options = {} if jvp is None else {"jvp": tx.output.add_module("jvp", jvp.module)}
         with writing(tx, *written):
-            made = tx.output.call_function(run_traced_function_ if written else run_traced_function, arguments, {})
+            made = tx.output.call_function(run_traced_function_ if written else run_traced_function, arguments, options)
         results = made.unpack(tx) if isinstance(made, TupleVariable) else [made]
         fakes = [result.fake for result in results if isinstance(result, TensorVariable)]
         tx.output.function_views.note(fakes, self._fakes(), tx.break_step())

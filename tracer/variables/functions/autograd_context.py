@@ -22,12 +22,15 @@ class FunctionContextVariable(VariableTracker):
     def __init__(self, cls: type, attributes: dict[str, VariableTracker]) -> None:
         self.cls = cls
         self.attributes = attributes
+        self.in_jvp = False  # while jvp is traced, which sees the tensors of `save_for_forward`
 
     def children(self) -> Iterable[VariableTracker]:
         return self.attributes.values()
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        value = self.attributes.get("to_save" if name == "saved_tensors" else name)
+        if name == "saved_tensors":
+            name = "saved_for_forward" if self.in_jvp and "saved_for_forward" in self.attributes else "to_save"
+        value = self.attributes.get(name)
         if value is not None:
             return value
         owner, static = lookup(self.cls, name)
@@ -38,6 +41,13 @@ class FunctionContextVariable(VariableTracker):
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         tx.effects.mutate(self)
         self.attributes[name] = value
+
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        if name not in self.attributes:
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if not self.in_jvp:  # which runs only once, and `library.torch_.jvp_of_functions` looks at what it changes
+            tx.effects.mutate(self)
+        del self.attributes[name]
 
 
 class FunctionInstanceVariable(VariableTracker):
