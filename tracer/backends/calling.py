@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.autograd import forward_ad
 
 from tracer import config
 from tracer.backends.registry import (
@@ -22,7 +21,7 @@ from tracer.backends.registry import (
     lookup_backend,
 )
 from tracer.backends.verify import verify
-from tracer.compat_torch.facts import dual_level
+from tracer.compat_torch.facts import dual_level, leave_dual_levels
 from tracer.exc import BackendCompilerFailed, UserError
 from tracer.graph.fakes.fake_tensors import dispatch_state
 
@@ -151,12 +150,11 @@ def _short(value: Any) -> str:
 
 @contextlib.contextmanager
 def _leaving_dual_levels() -> Iterator[None]:
-    """Around a backend that may fail while it goes through a graph. Afterwards no level of forward AD is open that was not before,
-    and the thread has its dispatch keys, which operators that fail in a level may change."""
+    """Around a backend that may fail while it goes through a graph. Afterwards no level of forward AD is open that was not
+    before, and the thread has its dispatch keys, which operators that fail in a level may change."""
     before = dual_level()
     with torch._C._ForceDispatchKeyGuard(*dispatch_state()):
         try:
             yield
         finally:
-            while dual_level() > before:
-                forward_ad.exit_dual_level()
+            leave_dual_levels(before)

@@ -34,3 +34,9 @@ def dual_level() -> int:
     """The number of the innermost level of forward AD that was entered in Python; -1 outside of all."""
     level: int = forward_ad._current_level
     return level
+
+
+def leave_dual_levels(outer: int) -> None:
+    """Leaves the levels of forward AD that were entered in the one with the number `outer`."""
+    while dual_level() > outer:
+        forward_ad.exit_dual_level()

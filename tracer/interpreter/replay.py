@@ -14,7 +14,7 @@ from torch import fx
 from torch.fx.node import map_arg
 
 from tracer import logs
-from tracer.compat_torch.facts import dual_level
+from tracer.effects.dual_levels import level_of
 from tracer.errors import TraceAnew
 from tracer.graph.journal import Copied, Met, Reached, Recorded
 from tracer.graph.output_graph import EXAMPLE
@@ -345,7 +345,8 @@ class Replayer:
             return False
         on_trial = trace.output.on_trial is not None or trace.advanced_on_trial is not None
         refused = trace.builder.is_collecting or trace.output.traces_wrapper or trace.options.holds_leaves
-        return not (on_trial or refused or dual_level() >= 0)  # what is known of results does not tell their tangents
+        has_tangents = level_of(trace.torch_state) >= 0  # which what is known of results does not tell
+        return not (on_trial or refused or has_tangents)
 
     def call(
         self,

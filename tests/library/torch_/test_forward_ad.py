@@ -363,3 +363,17 @@ def test_a_level_of_another_thread_takes_nothing_from_a_call():
     assert torch.equal(traced(X), X.sin() + 1)
     done.set()
     thread.join()
+
+
+def test_a_backend_that_fails_in_a_level_leaves_no_level_open():
+    def fails(gm, inputs):
+        for node in gm.graph.nodes:
+            if node.op == "call_function":
+                node.target(*[]) if node.target.__name__ == "enter_dual_level" else None
+        raise RuntimeError("in the level")
+
+    traced = tracer.optimize(fails)(lambda x, t: _unpacked(FUNCTIONS["arithmetic"])(x, t))
+    primal, tangent = traced(X, T)
+    assert torch.equal(primal, X.sin() * X + 2) and tangent is not None
+    with forward_ad.dual_level():
+        pass

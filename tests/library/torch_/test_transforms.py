@@ -47,6 +47,9 @@ TRANSFORMED = {
     "hessian": lambda x: func.hessian(_sum_of_sines)(x[0]),
     "forward over reverse": lambda x: func.jvp(func.grad(_sum_of_sines), (x,), (x + 1,)),
     "jvp": lambda x: func.jvp(lambda a: (a.sin(), a), (x,), (x,), has_aux=True),
+    "jvp of batch norm": lambda x: func.jvp(
+        lambda a: torch.nn.functional.batch_norm(a, None, None, x[0], None, True), (x,), (x + 1,)
+    ),
     "vjp": lambda x: func.vjp(torch.sin, x)[1](x + 1),
 }
 

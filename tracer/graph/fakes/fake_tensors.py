@@ -21,6 +21,7 @@ from shapes.env import INT64, ShapeEnv
 from shapes.policy import DimPolicy
 from shapes.polynomial import IntExpr
 from shapes.symbols import Symbol
+from tracer.compat_torch.facts import dual_level, leave_dual_levels
 from tracer.graph.fakes.fake_mode import FakeMode
 from tracer.graph.fakes.input_memory import RealMemory
 from tracer.graph.fakes.nested_fakes import makes_nested, nested_in, running_nested
@@ -208,7 +209,7 @@ class FakeWorld:
         of_wrappers = self.concerns_wrappers(function, args, kwargs)
         if self._rules and not of_wrappers:
             function = self._rules.get(function, function)
-        passed, outer = self._passed_keys, self._outer_keys
+        passed, outer, level = self._passed_keys, self._outer_keys, dual_level()
         if outer is None:
             self._outer_keys = dispatch_state()
         self._passed_keys = None
@@ -222,6 +223,9 @@ class FakeWorld:
                 kernels = contextlib.nullcontext() if of_wrappers else enable_python_dispatcher()  # enabled from here on
                 with nested, self.fake_mode, kernels, self.torch_env.answering_by_default(note), heard:
                     return function(*args, **kwargs)
+        except BaseException:
+            leave_dual_levels(level)  # of a graph in the graph
+            raise
         finally:
             self._passed_keys, self._outer_keys = passed, outer
 

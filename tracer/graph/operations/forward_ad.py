@@ -5,7 +5,12 @@ the program."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import fx
 from torch.autograd import forward_ad
+
+from tracer.compat_torch.facts import dual_level
 
 
 class DualLevel:
@@ -16,8 +21,8 @@ class DualLevel:
         self._is_open = True
 
     def __exit__(self, *exception: object) -> None:
-        if self._is_open:
-            self._is_open = False
+        is_open, self._is_open = self._is_open and dual_level() >= self.number, False
+        if is_open:
             forward_ad.exit_dual_level(level=self.number)
 
 
@@ -27,3 +32,10 @@ def enter_dual_level() -> DualLevel:
 
 def exit_dual_level(level: DualLevel) -> None:
     level.__exit__(None, None, None)
+
+
+def run_linearized(linearized: fx.GraphModule, *inputs: Any) -> tuple[Any, ...]:
+    """The operation of the graph for a call of the function that `torch.func.linearize` gives; `inputs` are the primals, the
+    tangents, and what else is read."""
+    found: tuple[Any, ...] = linearized(*inputs)
+    return found

@@ -23,7 +23,7 @@ Value = VariableTracker
 
 
 @models.of_plain_tensors(forward_ad.enter_dual_level)
-def _enter_dual_level(tx: Tracer) -> Value:
+def enter_dual_level(tx: Tracer) -> Value:
     state = tx.trace.torch_state
     if level_of(state) >= 0:
         tx.run_now(forward_ad.enter_dual_level)  # raises what the program would see
@@ -36,7 +36,7 @@ def _enter_dual_level(tx: Tracer) -> Value:
 
 
 @models.of_plain_tensors(forward_ad.exit_dual_level)
-def _exit_dual_level(tx: Tracer, *, level: Value = NONE) -> Value:
+def exit_dual_level(tx: Tracer, *, level: Value = NONE) -> Value:
     state = tx.trace.torch_state
     number = level.constant()
     if number is not None and number != level_of(state):
@@ -49,7 +49,7 @@ def _exit_dual_level(tx: Tracer, *, level: Value = NONE) -> Value:
 
 
 @models.of_plain_tensors(forward_ad.make_dual)
-def _make_dual(tx: Tracer, tensor: Value, tangent: Value, *, level: Value = NONE) -> Value:
+def make_dual(tx: Tracer, tensor: Value, tangent: Value, *, level: Value = NONE) -> Value:
     number = _number(tx, level)
     for given in (tensor, tangent):
         if not isinstance(given, TensorVariable):
@@ -61,7 +61,7 @@ def _make_dual(tx: Tracer, tensor: Value, tangent: Value, *, level: Value = NONE
 
 
 @models.of_plain_tensors(forward_ad.unpack_dual)
-def _unpack_dual(tx: Tracer, tensor: Value, *, level: Value = NONE) -> Value:
+def unpack_dual(tx: Tracer, tensor: Value, *, level: Value = NONE) -> Value:
     number = _number(tx, level)
     if number < 0:
         return NamedTupleVariable([tensor, NONE], forward_ad.UnpackedDualTensor)
