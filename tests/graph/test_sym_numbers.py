@@ -23,7 +23,8 @@ from torch.fx.experimental.symbolic_shapes import (
 from shapes.evaluation import evaluate
 from tests.graph.fakes import readable
 from tests.shapes.algebra_programs import examples
-from tracer.graph.fakes.fake_tensors import FakeWorld, concrete, expr_of, is_symbolic, symbols_in
+from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_symbolic, symbols_in
+from tracer.operators.layout import hint
 from tracer.sources.roots import LocalSource
 
 BINARY = {
@@ -74,7 +75,7 @@ def assert_computes(world, symbolic, expected, values) -> None:
         for each, number in zip(symbolic, expected, strict=True):
             assert_computes(world, each, number, values)
         return
-    value = concrete(symbolic)
+    value = hint(symbolic)
     assert value == expected and type(value) is type(expected), (symbolic, value, expected)
     if is_symbolic(symbolic):
         assert evaluate(symbolic.node._expr, values) == expected
@@ -141,15 +142,15 @@ def test_helpers_of_pytorch(world, sizes) -> None:
     a, b = sizes
     assert statically_known_true(a >= 2) and not statically_known_true(a > 3)
     assert not guard_or_false(a > 6) and guard_or_true(a > 3)
-    assert concrete(torch.sym_max(a, 6)) == 6 and concrete(torch.sym_min(a, b)) == 5
-    assert concrete(torch.sym_sum([a, b, 3])) == 15
-    assert concrete(torch.sym_not(a > 3)) is False
-    assert concrete(torch.sym_float(a)) == 5.0 and isinstance(torch.sym_float(a), torch.SymFloat)
+    assert hint(torch.sym_max(a, 6)) == 6 and hint(torch.sym_min(a, b)) == 5
+    assert hint(torch.sym_sum([a, b, 3])) == 15
+    assert hint(torch.sym_not(a > 3)) is False
+    assert hint(torch.sym_float(a)) == 5.0 and isinstance(torch.sym_float(a), torch.SymFloat)
     assert torch.sym_int(a) is a
-    assert concrete(torch.sym_ite(a > 100, a, b)) == 7
-    assert concrete(sym_and(a > 3, b > 100)) is False and concrete(sym_or(a > 3, b > 100)) is True
-    assert concrete(sym_eq((a, 3), (b, 3))) is False
-    assert concrete(torch._sym_sqrt(a)) == math.sqrt(5)
+    assert hint(torch.sym_ite(a > 100, a, b)) == 7
+    assert hint(sym_and(a > 3, b > 100)) is False and hint(sym_or(a > 3, b > 100)) is True
+    assert hint(sym_eq((a, 3), (b, 3))) is False
+    assert hint(torch._sym_sqrt(a)) == math.sqrt(5)
 
 
 def test_sizes_fold_to_constants(sizes) -> None:
@@ -186,7 +187,7 @@ def test_the_truth_of_a_float_is_whether_it_is_zero(world) -> None:
 
 def test_division_relies_on_the_divisor_not_being_zero(world) -> None:
     n, m = world.symint(7, LocalSource("n")), world.symint(3, LocalSource("m"))
-    assert concrete(n // m) == 2
+    assert hint(n // m) == 2
     assert readable(world) == ["L['m'] != 0"]
 
 
@@ -201,9 +202,9 @@ def test_division_by_zero_raises(world) -> None:
 def test_booleans(world, sizes) -> None:
     a, b = sizes
     yes, no = a > 3, b > 100
-    assert concrete(yes & no) is False and concrete(yes | no) is True
-    assert concrete(yes == no) is False
-    assert concrete(torch.sym_float(yes)) == 1.0
+    assert hint(yes & no) is False and hint(yes | no) is True
+    assert hint(yes == no) is False
+    assert hint(torch.sym_float(yes)) == 1.0
     assert readable(world)[-2:] == ["2 <= L['x'].size()[0]", "2 <= L['x'].size()[1]"]  # nothing was decided
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer.effects.random_draws import Computed, Draw
-from tracer.graph.fakes.fake_tensors import concrete
 from tracer.graph_breaks import unsupported
+from tracer.operators.layout import hint
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.tensors.created_leaves import size_before_the_graph
@@ -90,7 +90,7 @@ class SizesOfDraw:
         return draw._replace(args=filled(draw.args), kwargs={name: filled(value) for name, value in draw.kwargs.items()})
 
     def _hints(self) -> dict[Computed, int]:
-        hints = {key: concrete(value.example) for key, value in self.values.items()}
+        hints = {key: hint(value.example) for key, value in self.values.items()}
         if None in hints.values():
             self._refuse("of a number that depends on data")
         return {key: int(hint) for key, hint in hints.items() if hint is not None}

@@ -10,6 +10,7 @@ import torch
 
 from shapes.polynomial import IntExpr
 from shapes.relations import BoolExpr
+from tracer.operators.proxies import SYM_TYPES
 
 if TYPE_CHECKING:
     from shapes.algebra import Algebra
@@ -40,7 +41,7 @@ def expression(number: Any) -> Any:
 
 def hint(number: Any) -> Any:
     """The number in the traced call; None if it depends on data."""
-    return number if isinstance(number, int) else number.node.hint
+    return number.node.hint if isinstance(number, SYM_TYPES) else number
 
 
 def hints(numbers: Sequence[Any]) -> tuple[Any, ...]:

@@ -382,11 +382,6 @@ def expr_of(number: Any) -> Any:
     return number.node.expr
 
 
-def concrete(number: Any) -> Any:
-    """The value of a number in the traced call; None if it depends on data."""
-    return number.node.hint if isinstance(number, SYM_TYPES) else number
-
-
 def hints_in(number: Any, from_data: int) -> dict[Any, int]:
     """The values of the SymPy symbols in a symbolic number, in the traced call; `from_data` for those that depend on data."""
     value = number.node.value

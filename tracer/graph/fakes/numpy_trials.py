@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracer.graph.fakes.fake_tensors import concrete, expr_of, is_symbolic, symbols_in
+from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, symbols_in
 from tracer.graph.fakes.trial_arrays import MakeArguments, TrialArrays, arrays_in, collecting_warnings
 from tracer.graph.operations.array_operations import ArrayOperation, real_function
 from tracer.graph.operations.numpy_calls import Form, SizeOf, leaves
+from tracer.operators.layout import hint
 
 _FILLS = ((3, 1.5, 1), (3, 1.5, 2), (1, 1.5, 1), (1, 0.0, 1))  # of the trials: bound of integers, spread of floats, seed
 _STEPS = (2, 3, 5, 7, 11)  # what sizes that vary are made longer by, so that they are told apart
@@ -35,7 +36,7 @@ def forms_by_numpy(
     if tried is None or not symbols:
         return tried
     result, forms = tried
-    hints = {expr_of(size): concrete(size) for tensor in tensors for size in tensor.shape if is_symbolic(size)}
+    hints = {expr_of(size): hint(size) for tensor in tensors for size in tensor.shape if is_symbolic(size)}
     if len(symbols) > len(_STEPS) or any(hints.get(symbol) is None for symbol in symbols):
         return None
     longer = {symbol: hints[symbol] + step for symbol, step in zip(symbols, _STEPS)}
@@ -97,7 +98,7 @@ def _forms(result: Any) -> list[Form] | None:
 def _candidates(tensors: list[torch.Tensor], longer: Mapping[Any, int]) -> Iterator[tuple[SizeOf, int, int]]:
     """Numbers that the sizes of a result may be multiples of, with their values in the traced call and in longer arguments."""
     sizes = [
-        (SizeOf(((index, dim),)), concrete(size), int(expr_of(size).xreplace(longer)))
+        (SizeOf(((index, dim),)), hint(size), int(expr_of(size).xreplace(longer)))
         for index, tensor in enumerate(tensors)
         for dim, size in enumerate(tensor.shape)
         if is_symbolic(size)

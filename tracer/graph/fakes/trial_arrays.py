@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracer.graph.fakes.fake_tensors import concrete, expr_of, hints_in
+from tracer.graph.fakes.fake_tensors import expr_of, hints_in
 from tracer.graph.operations.array_operations import ArrayOperation, real_function
 from tracer.graph_breaks import unsupported
+from tracer.operators.layout import hint
 
 LARGEST_COMPARED = 1_000_000  # elements of arguments and results together; beyond that, values are not compared
 _TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "complex64": 2e-4}  # absolute and relative; of other dtypes 1e-8
@@ -27,7 +28,7 @@ _SIZE_FROM_DATA = 3  # in trials, of what depends on data in the program
 def value_in_trials(number: Any) -> Any:
     """An int for a size or number of the program, symbolic or not: its value in the traced call, or, where that depends on data,
     one that is made up."""
-    value = concrete(number)
+    value = hint(number)
     if value is not None:
         return value
     expr = expr_of(number)

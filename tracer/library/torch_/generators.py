@@ -10,7 +10,6 @@ import torch
 from tracer import _C
 from tracer.effects.deferred_calls import DeferredCall
 from tracer.effects.random_draws import Draw
-from tracer.graph.fakes.fake_tensors import concrete
 from tracer.graph.operations.drawn_fills import filled
 from tracer.graph.operations.draws_by_data import BY_DATA
 from tracer.graph_breaks import unsupported
@@ -18,6 +17,7 @@ from tracer.guards.identity import Distinct, TypeMatch
 from tracer.guards.values import EqualsMatch
 from tracer.library.draws_of_sizes import seed_of
 from tracer.library.random_ import DrawnGeneratorVariable, draw_of, state_in_graph
+from tracer.operators.layout import hint
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
@@ -121,7 +121,7 @@ def _drawn(
     if any(size is None for size in sizes):
         unsupported("random-state", name=f"{name}, of a size that depends on data,")
     draw = draw_of(tx, torch.Generator, function, generator, (*args, *sizes), {})
-    shape = [concrete(size) for size in like.shape]
+    shape = [hint(size) for size in like.shape]
     tried = torch.Generator("cpu" if generator.source is None else generator.value.device)
     _try(function, tried, *args, *(shape if torch.randperm in args else [1] * len(shape)))
     number = tx.effects.draw(draw)

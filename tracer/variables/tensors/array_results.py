@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from tracer.graph.fakes.fake_tensors import concrete
 from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, value_in_trials
 from tracer.graph.operations.array_operations import ArrayOperation
 from tracer.graph_breaks import unsupported
+from tracer.operators.layout import hint
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.tensors.tensor import TensorVariable
@@ -58,7 +58,7 @@ class ArrayResults:
             if len(items) == len(expected):
                 make = TupleVariable if type(expected) is tuple else ListVariable
                 return make([self.tracked(item, other) for item, other in zip(items, expected)])
-        if type(expected) is int and isinstance(seen, SymNodeVariable) and concrete(seen.example) == expected:
+        if type(expected) is int and isinstance(seen, SymNodeVariable) and hint(seen.example) == expected:
             return seen
         if not (seen.is_constant() and type(expected) is type(seen.constant()) and seen.constant() == expected):
             self._differs()
@@ -96,7 +96,7 @@ class ArrayResults:
         return in_one or _owner(one) is _owner(other)
 
     def _check(self, fake: torch.Tensor, expected: Any) -> None:
-        sizes = tuple(map(concrete, fake.shape))  # None for one that depends on data
+        sizes = tuple(map(hint, fake.shape))  # None for one that depends on data
         alike = len(sizes) == expected.ndim and all(a in (None, b) for a, b in zip(sizes, expected.shape))
         if numpy_dtype(fake.dtype) != expected.dtype or not alike:
             self._differs()

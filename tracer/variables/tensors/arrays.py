@@ -12,7 +12,7 @@ import torch
 
 from tracer import config
 from tracer.exc import Unsupported
-from tracer.graph.fakes.fake_tensors import concrete, storage_of
+from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.fakes.numpy_trials import forms_by_numpy
 from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, try_in_numpy
 from tracer.graph.operations.array_operations import ArrayOperation, array_operation, is_in_torch
@@ -20,6 +20,7 @@ from tracer.graph.operations.numpy_calls import NumpyCall
 from tracer.graph_breaks import unsupported
 from tracer.guards.arrays import NumpyErrorsMatch, ScalarMatch
 from tracer.guards.unchanged import find
+from tracer.operators.layout import hint
 from tracer.protocol.models import model_of
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
@@ -325,7 +326,7 @@ def _call_numpy(
     """Records a call of NumPy itself in the graph; None where a graph cannot hold it."""
     args, make_arguments = _as_arrays(tx, args)
     arrays = list(_arrays(tx, [*args, *kwargs.values()]))
-    known_sizes = all(concrete(size) is not None for array in arrays for size in array.tensor.fake.shape)
+    known_sizes = all(hint(size) is not None for array in arrays for size in array.tensor.fake.shape)
     if not arrays or not known_sizes or not all(_is_written(tx, value) for value in (*args, *kwargs.values())):
         return None
     graph_args = tuple(_graph_arg(tx, arg) for arg in args)
@@ -410,7 +411,7 @@ def _trial_argument(tx: Tracer, trial: TrialArrays, value: VariableTracker) -> A
         array = trial.of(value, value.tensor.fake, value.cls, value.writeable, value.known(tx))
         return trial.with_reversed_dims(value, array, value.reversed_dims) if value.reversed_dims else array
     if isinstance(value, SymNodeVariable):
-        number = concrete(value.example)
+        number = hint(value.example)
         if number is None:
             unsupported("data-dependent-value", value=value.describe())
         return number

@@ -16,9 +16,10 @@ from shapes.printing import python_source
 from tracer import _C
 from tracer.effects.random_draws import Computed, Draw
 from tracer.graph.fakes.exchanged_data import exchanged
-from tracer.graph.fakes.fake_tensors import concrete, is_symbolic
+from tracer.graph.fakes.fake_tensors import is_symbolic
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
+from tracer.operators.layout import hint
 from tracer.sources.tensors import DrawnTensorSource
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def in_leaf(tx: Tracer, make: Callable[..., torch.Tensor], data: TensorVariable,
         unsupported("tensor-subclass", cls="Parameter", source="sizes that depend on data, or numbers that have no gradient")
     number = tx.effects.draw(Draw(make, None, (fake.dtype, fake.device, *sizes), {}))
     empty = tx.output.world.run(make, (fake.dtype, fake.device, *fake.shape), {})
-    real = make(fake.dtype, fake.device, *map(concrete, fake.shape))
+    real = make(fake.dtype, fake.device, *map(hint, fake.shape))
     node = tx.output.add_input(DrawnTensorSource(number), real, empty, own_memory=True)
     inside: Any = tx.output.call_function(exchanged, (node, data.node), {})
     inside.fake.exchanged_at = step
