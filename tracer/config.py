@@ -73,7 +73,11 @@ _key(
 )
 _key("only_allow_pt2_compliant_ops", False, "Custom operators without the tag `pt2_compliant_tag` break the graph.")
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
-_key("specialize_float", False, "Python floats are always constants; off: one seen to change is a graph input.")
+_key(
+    "specialize_float",
+    False,
+    "Python floats are always constants; off: one seen to change, or read out of a tensor at a break, is a graph input.",
+)
 _key("replay", True, "In one trace, a module that is like one traced before is not traced again (docs/decisions/replay.md).")
 _key("guard_nn_modules", True, "Attributes of modules that a trace relied on are guarded; off: they never change.")
 _key("force_parameter_static_shapes", True, "Sizes of parameters, and of buffers until they vary, are constants.")

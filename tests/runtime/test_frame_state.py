@@ -152,3 +152,42 @@ def test_sizes_that_a_nested_function_closes_over_vary_behind_a_break() -> None:
         x = torch.ones(rows, 5)
         assert torch.equal(traced(x), fn(x))
     assert traced.stats()["compiles"] == 2
+
+
+def with_item(x):
+    return x - x.max().item()
+
+
+def with_float_kept(x):
+    peak = float(x.max())
+    return x.clamp(min=peak - 8.0) * 2
+
+
+def with_int(x):
+    length = int(x.sum())
+    return torch.arange(length) + x.shape[0]
+
+
+def with_list(x):
+    low, high = torch.stack([x.min(), x.max()]).tolist()
+    return x.clamp(low / 2, high / 2)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("fn", [with_item, with_float_kept, with_int, with_list])
+def test_numbers_read_out_of_a_tensor_at_a_break_are_symbols_at_once(fn, dynamic) -> None:
+    traced = tracer.compile(fn, dynamic=dynamic)
+    first, *others = (torch.arange(5.0) + shift for shift in (2, 3, 5, 11))
+    assert torch.equal(traced(first), fn(first))
+    compiled = traced.stats()["compiles"]
+    for x in others:
+        assert torch.equal(traced(x), fn(x))
+    assert compiled == traced.stats()["compiles"]
+
+
+def test_numbers_read_out_of_a_tensor_are_constants_without_dynamic_shapes() -> None:
+    traced = tracer.compile(with_item, dynamic=False)
+    for shift in (2, 3):
+        x = torch.arange(5.0) + shift
+        assert torch.equal(traced(x), with_item(x))
+    assert traced.stats()["compiles"] == 3

@@ -27,8 +27,9 @@ from tracer.variables.classes.made_classes import MadeClassVariable
 from tracer.variables.exceptions.exceptions import HandledBefore
 from tracer.variables.values.constant import NONE
 
-# (code, globals, whether its frame is the innermost one, whether it was called by another one) -> the dispatcher
-MakeResume = Callable[[types.CodeType, dict[str, Any], bool, bool], Any]
+# (code, globals, whether its frame is the innermost one, whether it was called by another one, the arguments that hold what the
+# instruction of the break gave) -> the dispatcher
+MakeResume = Callable[[types.CodeType, dict[str, Any], bool, bool, tuple[str, ...]], Any]
 Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it
 
 
@@ -235,7 +236,10 @@ class BreakEmitter:
             except ResumeError as error:
                 unsupported("cannot-reconstruct", value=str(error))
             name = self.resumes[key] = self._name_resume(offset)
-            self._extras.bind(name, self._make_resume(code, frame.globals, frame is cg.trace.frame, frame.parent is not None))
+            on_stack = code.co_varnames[: code.co_argcount - len(locals_)]
+            given = on_stack[len(on_stack) - len(results) :], [local for local, held in handed.items() if isinstance(held, str)]
+            innermost, inlined = frame is cg.trace.frame, frame.parent is not None
+            self._extras.bind(name, self._make_resume(code, frame.globals, innermost, inlined, (*given[0], *given[1])))
         self._describe(way, name, frame, [*stack, *results, *handed.values()], result_names)
         unread = [value for local, value in locals_now.items() if local not in live and local not in overwritten]
         kept = {value for value in unread if isinstance(value, str)}

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tracer.runtime.region_state import RegionState
 
 _MAX_ATTEMPTS = 40
+_READ_DATA = {"tensor-item", "data-dependent-method"}  # breaks at what reads numbers out of a tensor
 _graph_ids = itertools.count()
 _resume_ids = itertools.count(1)
 
@@ -161,9 +162,14 @@ class FrameConversion:
         with self.limit.paused():
             return meeting.exchange(self.history)
 
-    def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool, inlined: bool) -> _C.Dispatcher:
+    def _make_resume(
+        self, code: types.CodeType, globals_: dict[str, Any], innermost: bool, inlined: bool, results: tuple[str, ...]
+    ) -> _C.Dispatcher:
         in_cpython = innermost and self.placement.is_before_loop
         returns = inlined or self.function.__code__ in self.region.returning_codes
+        reason = self.placement.reason
+        if innermost and reason is not None and reason.id in _READ_DATA:
+            self.region.state_of(code, globals_).from_data = results
         return self.region.make_resume(code, globals_, runs_in_cpython=in_cpython, returns=returns)
 
     def _described(self) -> tuple[bool, bool]:
@@ -184,7 +190,9 @@ class FrameConversion:
         places = frozenset() if declared is None else declared.domain.places
         code = self.function.__code__
         resumed = loop_resumed_in(code), resumes_at(code) is not None
-        policy = DynamismPolicy(self.history, self.region.dynamic_of(declared), places, self.state.classes, *resumed)
+        policy = DynamismPolicy(
+            self.history, self.region.dynamic_of(declared), places, self.state.classes, *resumed, self.state.from_data
+        )
         world = FakeWorld(
             asks_layout=options.asks_layout,
             duck_shape=config.duck_shape,

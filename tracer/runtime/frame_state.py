@@ -39,6 +39,7 @@ class FrameState:
     classes: dict[tuple[str, str], weakref.ref[type] | None] = dataclasses.field(default_factory=dict)  # local classes, by name
     # Guarded objects whose death invalidated an entry since the last trace.
     dead_objects: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=8))
+    from_data: Collection[str] = ()  # of a resume function: the arguments that the instruction of the break read out of a tensor
     ran_uncompiled_once: bool = False  # under the stance "eager_then_compile": the sizes of a first call are noted
 
     def past(self, size: TensorSizeSource) -> Past:
@@ -57,18 +58,21 @@ class DynamismPolicy:
         classes: dict[tuple[str, str], weakref.ref[type] | None] | None = None,
         changed_by_loop: Collection[str] | None = None,
         is_resumed: bool = False,
+        from_data: Collection[str] = (),
     ) -> None:
         """`declared`: the names of the sizes and ints that the user declared, which are always symbols.
         `classes`: the local classes that earlier traces met, by name; None if each trace met another one.
         `changed_by_loop`: for a frame that begins inside a loop, the locals that change from turn to turn; they and what
         iterators give are symbols at once, if they are numbers.
-        `is_resumed`: the frame goes on with one that has begun, whose nested functions have closed over data of this call."""
+        `is_resumed`: the frame goes on with one that has begun, whose nested functions have closed over data of this call.
+        `from_data`: arguments that were read out of a tensor: numbers in them are symbols at once."""
         self.history = history
         self.classes = {} if classes is None else classes
         self.dynamic = dynamic
         self.declared = declared
         self._changed_by_loop = changed_by_loop
         self._is_resumed = is_resumed
+        self._from_data = from_data
         self._dims: dict[str, tuple[list[DimPolicy], list[DimConstraint | None]]] = {}
         self._strides: dict[str, list[DimPolicy]] = {}
         self._scalars: dict[str, bool] = {}
@@ -168,9 +172,13 @@ class DynamismPolicy:
             return False
         known = self._scalars.get(source.name)
         if known is None:
-            varying = bool(self.history.observe(source.name, (value,))) or self._loop_changes(source)
+            varying = bool(self.history.observe(source.name, (value,))) or self._is_another_next_time(source)
             known = self._scalars[source.name] = varying and config.automatic_dynamic_shapes
         return known
+
+    def _is_another_next_time(self, source: Source) -> bool:
+        """Whether a number will probably be another one in the next call, though it has not been seen to vary."""
+        return self._loop_changes(source) or _argument_of(source) in self._from_data
 
     def _loop_changes(self, source: Source) -> bool:
         """Whether a number is another one in the next turn of the loop that the frame begins in."""
@@ -206,7 +214,7 @@ class DynamismPolicy:
         data = _is_argument(source, self._is_resumed)
         if config.specialize_int or self.dynamic is False or not (data or _is_kept_between_calls(source)):
             return False
-        varying = bool(self.history.observe(source.name, (value,))) or self._loop_changes(source)
+        varying = bool(self.history.observe(source.name, (value,))) or self._is_another_next_time(source)
         if data and (self.dynamic or not config.assume_static_by_default):
             return value not in (0, 1) or config.specialize_zero_one == "by_need"
         return varying and config.automatic_dynamic_shapes
@@ -232,6 +240,13 @@ def _is_argument(source: Source, is_resumed: bool = False) -> bool:
     while source.base is not None and (source.is_part or isinstance(source, cells)):
         source = source.base
     return isinstance(source, RootSource) and source.root_kind in (("local", "cell") if is_resumed else ("local",))
+
+
+def _argument_of(source: Source) -> str | None:
+    """The local variable that a value is, or an item of."""
+    while source.base is not None and source.is_part:
+        source = source.base
+    return source.local_name if isinstance(source, LocalSource) else None
 
 
 def _comes_from_caller(source: Source) -> bool:
