@@ -5,9 +5,13 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import datetime
+import decimal
 import enum
+import functools
 import types
 
+import numpy as np
 import pytest
 import torch
 
@@ -425,5 +429,53 @@ def test_copies_of_namespaces():
         shallow, deep = copy.copy(made), copy.deepcopy(made)
         deep.b.append(2)
         return x + 1, shallow, deep, shallow.b is made.b, copy.copy(NAMESPACE), copy.deepcopy(NAMESPACE)
+
+    captured(fn, X)
+
+
+def test_values_that_c_copies():
+    def fn(x):
+        day, pack, first = datetime.date(2020, 1, 1), bytearray(b"ab"), functools.partial(max, [3], key=len)
+        values = [
+            day,
+            day,
+            pack,
+            pack,
+            decimal.Decimal("1.5"),
+            torch.device("cpu"),
+            slice(1, x.shape[0]),
+            x.shape,
+            frozenset([1]),
+        ]
+        made, shallow = copy.deepcopy(values), copy.copy(pack)
+        made[2][0] = 1
+        called = copy.deepcopy(first), copy.copy(first)
+        called[0].args[0].append(4)
+        same = made[0] is made[1], made[2] is made[3], called[0].args[0] is first.args[0], called[1].args[0] is first.args[0]
+        return x + 1, made[2:], values[2:], shallow, same, first.args
+
+    captured(fn, X)
+
+
+def test_arrays():
+    def fn(x):
+        known, array = np.arange(3), x.numpy()
+        made = copy.deepcopy([known, array, array]), copy.copy(array)
+        made[0][0][0] = 5
+        made[0][1][0] = 7
+        made[1][1] = 9
+        return x, known, made, made[0][1] is made[0][2], copy.deepcopy(np.float32(2.5))
+
+    captured(fn, X)
+    captured(lambda x: copy.deepcopy(x.numpy().T).strides, torch.ones(2, 3))
+
+
+def test_named_tuples_of_a_class_that_the_program_makes():
+    def fn(x):
+        made = collections.namedtuple("Pair", "a b")
+        pair = made(x, [1])
+        deep, shallow = copy.deepcopy(pair), copy.copy(pair)
+        deep.b.append(2)
+        return deep.a + 1, pair.b, deep.b, shallow.b is pair.b, type(deep) is made, made.__new__(made, 1, 2).b
 
     captured(fn, X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer.bytecode import Instruction
@@ -27,6 +28,7 @@ from tracer.sources.roots import (
 )
 from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import CellVariable
 from tracer.variables.values.constant import ConstantVariable
 
@@ -192,6 +194,8 @@ def read_global(tx: Tracer, name: str) -> VariableTracker:
     if type(tx.globals) is not dict:  # CPython asks its __getitem__
         unsupported("unsupported-call", value=f"{tx.code.co_qualname}, whose globals are of type {type(tx.globals).__name__}")
     value: Any = _MISSING if stored is DELETED else tx.globals.get(name, _MISSING)
+    if value is not _MISSING and _is_made_by_library(tx, value):
+        return CallableVariable(value)
     if value is not _MISSING:
         return tx.wrap(value, global_source(tx, name))
     if stored is not DELETED:
@@ -201,6 +205,15 @@ def read_global(tx: Tracer, name: str) -> VariableTracker:
     if value is _MISSING:
         raise_name_error(tx, name, f"name {name!r} is not defined")
     return tx.wrap(value, BuiltinSource(name))
+
+
+def _is_made_by_library(tx: Tracer, value: Any) -> bool:
+    """Whether a builtin is read from a namespace that no source reaches: the library made it while tracing, for the `__new__`
+    of a named tuple, and puts the same builtins into the next one."""
+    if tx.function is None or not isinstance(value, types.BuiltinFunctionType):
+        return False
+    reached = namespace_source(tx.globals, tx.frames()[0].globals)
+    return reached is None and tx.function.globals_source(tx) is None
 
 
 def builtins_of(globals_: dict[str, Any]) -> dict[str, Any]:

@@ -258,4 +258,9 @@ def _indices(tx: Tracer, self: SliceVariable, length: VariableTracker, /) -> Var
     return tx.literal(self.concrete(tx).indices(number))
 
 
+@SliceVariable.methods("__reduce__", "__reduce_ex__")
+def _reduce(tx: Tracer, self: SliceVariable, /, *protocol: VariableTracker) -> VariableTracker:
+    return tx.tuple_of([tx.class_variable(slice), tx.tuple_of(self.parts)])
+
+
 __all__ = ["NONE", "NOT_AN_INDEX", "RangeVariable", "SliceVariable", "as_int", "index_of"]

@@ -114,6 +114,11 @@ def _numel(tx: Tracer, self: SizeVariable, /) -> VariableTracker:
     return product
 
 
+@SizeVariable.methods("__reduce__", "__reduce_ex__")
+def _reduce_size(tx: Tracer, self: SizeVariable, /, *protocol: VariableTracker) -> VariableTracker:
+    return TupleVariable([tx.class_variable(torch.Size), TupleVariable([TupleVariable(self.items(tx))])])
+
+
 _MODELLED = ("_replace", "_asdict")
 _SPECIAL = (
     "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__init__", "__len__", "__length_hint__", "__bool__",

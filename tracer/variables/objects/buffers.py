@@ -64,6 +64,8 @@ class BufferVariable(IteratorVariable):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
+        if name == "__reduce_ex__" and not self._is_stream and len(args) == 1:
+            return self._reduced(tx, args[0])
         if name in _REFUSED or not defines(self.python_type(), name):
             unsupported("unsupported-method", value=self.describe(), name=name)
         if name == "__iter__":
@@ -72,6 +74,11 @@ class BufferVariable(IteratorVariable):
             self._ask(tx, "close", [], {})
             return NONE
         return self._ask(tx, name, args, kwargs)
+
+    def _reduced(self, tx: Tracer, protocol: VariableTracker) -> VariableTracker:
+        if not protocol.is_constant() or protocol.constant() < 3:
+            unsupported("unsupported-method", value=self.describe(), name="__reduce_ex__")
+        return tx.tuple_of([tx.class_variable(bytearray), tx.literal((bytes(self.value),)), NONE])
 
     def _ask(self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """What the shadow gives."""

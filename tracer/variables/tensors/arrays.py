@@ -117,6 +117,8 @@ class NdarrayVariable(VariableTracker):
             return self.length(tx)
         if name == "__iter__":
             return self.iterate(tx)
+        if name in ("__copy__", "__deepcopy__") and not self.is_scalar:  # the memo is not looked into
+            return self.call_method(tx, "copy", [], {"order": ConstantVariable("K")})
         known = self.known(tx)
         if known is not None and name in ("item", "tolist") and all(value.is_constant() for value in args) and not kwargs:
             return fold(tx, getattr(known, name), *(value.constant() for value in args))

@@ -23,7 +23,11 @@ _PARAMETER_COPY = as_written(torch.nn.Parameter.__deepcopy__)
 
 
 class MemoVariable(DictVariable):
-    """The memo of one `copy.deepcopy`, which nothing else fills."""
+    """The memo of one `copy.deepcopy`, which nothing else fills. `of_values`: copies of values that have no identity in a trace."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.of_values: dict[VariableTracker, VariableTracker] = {}
 
 
 def shallow_copy(tx: Tracer, tensor: TensorVariable) -> VariableTracker:
