@@ -6,6 +6,7 @@ import _abc
 import abc
 import bisect
 import collections
+import contextvars
 import copy
 import dataclasses
 import enum

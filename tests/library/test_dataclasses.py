@@ -8,6 +8,8 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field, fields, replace
 import torch
 
 from tests.support import captured, check
+from tracer.api.callables import compiled
+from tracer.api.settings import Settings
 
 X = torch.arange(4.0)
 
@@ -213,3 +215,23 @@ def test_a_call_of_a_dataclass_with_wrong_arguments_names_the_class():
             return x + 1, str(error)
 
     captured(fn, X)
+
+
+def test_dataclasses_that_are_made_by_calls():
+    def fn(x):
+        pair = dataclasses.make_dataclass("Pair", [("a", int), ("b", int, 3), "c"], kw_only=True)
+        other = dataclasses.make_dataclass("Other", ["x", ("y", list, field(default_factory=list))], bases=(Named,), frozen=True)
+        made, second = pair(a=1, c=x), other(2, y=[x])
+        return made.c + made.a * made.b, second.name(), repr(other(1)), other(2) == other(2), [f.name for f in fields(pair)]
+
+    def returned(x):
+        return dataclasses.make_dataclass("Pair", [("a", int, 4), "b"], kw_only=True)(b=x)
+
+    captured(fn, X)
+    pair = compiled(returned, Settings(backend="eager", name="check", fullgraph=True))(X)
+    assert pair.b is X and type(pair)(b=1).a == 4 and repr(type(pair)(b=1)) == "Pair(a=4, b=1)"
+
+
+class Named:
+    def name(self):
+        return type(self).__name__

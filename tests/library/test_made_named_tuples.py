@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import typing
 
 import torch
 
@@ -47,3 +48,18 @@ def test_names_that_are_no_names_are_left_to_cpython():
 def test_a_named_tuple_of_constants_has_the_hash_of_its_items():
     Pair = collections.namedtuple("Pair", "a b")
     captured(lambda x: (x + 1, hash(Pair(1, 2.0)) == hash((1, 2.0)), {Pair("a", None): 3}[Pair("a", None)]), torch.ones(2))
+
+
+def test_named_tuples_of_typing_are_made_by_calls():
+    def fn(a):
+        Pair = typing.NamedTuple("Pair", [("x", int), ("y", "list[int]"), ("z", torch.Tensor | None)])
+        pair = Pair(1, y=[2], z=a)
+        return pair.z + pair.x, pair._replace(y=3).y, Pair._fields, Pair.__name__, Pair.__module__
+
+    def made(a):
+        Pair = typing.NamedTuple("Pair", [("x", int), ("y", "list[int]"), ("z", torch.Tensor | None)])
+        return Pair(1, 2, a + 1)
+
+    captured(fn, torch.ones(2))
+    pair = compiled(made, Settings(backend="eager", name="check", fullgraph=True))(torch.ones(2))
+    assert list(type(pair).__annotations__) == ["x", "y", "z"] and type(pair).__annotations__["x"] is int

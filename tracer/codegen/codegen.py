@@ -236,10 +236,18 @@ class Codegen:
         self.asm.subscript()
 
     def load_const(self, value: Any) -> None:
+        if self.trace.findings.made and self._holds_made(value):
+            unsupported("cannot-reconstruct", value="a constant that holds a member of an enum that the trace made")
         if type(value) in _CODE_CONSTANTS:
             self.asm.load_const(value)
         else:
             self.load_object(value)
+
+    def _holds_made(self, value: Any) -> bool:
+        """Whether it is a member of an enum that the trace made, or holds one."""
+        if isinstance(value, (tuple, frozenset, set, list)):
+            return any(map(self._holds_made, value))
+        return isinstance(value, enum.Enum) and self.is_made(type(value))
 
     def load_object(self, obj: Any) -> None:
         """-> obj, through a free variable unless it is immortal"""
@@ -257,6 +265,9 @@ class Codegen:
             self.load_object(cls)
         else:
             self.load(made)
+
+    def is_made(self, cls: type) -> bool:
+        return id(cls) in self.trace.findings.made
 
     def load_globals(self, globals_: dict[str, Any]) -> None:
         self.load_object(globals_)

@@ -6,6 +6,7 @@ The program's own code in it (the body, `__prepare__`, `__new__` and `__init__` 
 
 from __future__ import annotations
 
+import enum
 import typing
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 import torch
 
 from tracer.graph_breaks import unsupported
+from tracer.interpreter import enum_making
 from tracer.interpreter.opcodes.names import read_global
 from tracer.protocol.lookups import has_from_python, lookup, rely_on_bases
 from tracer.protocol.tracer import Tracer
@@ -132,6 +134,8 @@ def new_class(tx: Tracer, metaclass: ClassVariable, args: Values, kwargs: Keywor
         refuse(f"A call of {metaclass.value.__qualname__}")
     if winner.value in RUN_AS_THEY_ARE:
         return _made_by_library(tx, winner, name.constant(), bases, namespace, kwargs)
+    if issubclass_plainly(winner.value, enum.EnumMeta):
+        return _made_enum(tx, winner, name.constant(), bases, mapping, kwargs)
     if winner is not metaclass and lookup(winner.value, "__new__")[0] is not type:
         return winner.get_attr(tx, "__new__").call(tx, [winner, *args], kwargs)
     if lookup(winner.value, "mro")[0] is not type:
@@ -183,6 +187,19 @@ def _made_by_library(
     return made
 
 
+def _made_enum(
+    tx: Tracer, metaclass: ClassVariable, name: str, bases: Values, mapping: VariableTracker, kwargs: Keywords
+) -> VariableTracker:
+    """EnumMeta.__new__(metaclass, name, bases, mapping, boundary=...)"""
+    if "boundary" not in kwargs:
+        refuse("type.__new__ of an enum")
+    namespace = _copied(tx, mapping)
+    make = enum_making.maker(tx, metaclass, name, bases, mapping, namespace, kwargs)
+    made = _with_prototype(tx, metaclass, name, bases, namespace, make)
+    made.adopt(tx, {})
+    return made
+
+
 def _with_prototype(
     tx: Tracer,
     metaclass: ClassVariable,
@@ -195,7 +212,10 @@ def _with_prototype(
     """The tracked class, with a prototype that `make` has made of the stand-ins for the namespace. Its `__class__` cell is
     filled; hooks such as `__set_name__` are left to the caller. `given`: stand-ins for some of the namespace."""
     cell, namespace_cell = namespace.pop("__classcell__", None), namespace.get("__classdictcell__")
-    if cell is not None and make is not bare_class and metaclass.value is not type(torch.autograd.Function):
+    passes_cell = (
+        make is bare_class or metaclass.value is type(torch.autograd.Function) or issubclass(metaclass.value, enum.EnumMeta)
+    )
+    if cell is not None and not passes_cell:
         refuse("A class statement whose metaclass does not pass __classcell__ on")
     if "__module__" not in namespace and "__name__" in tx.globals:
         namespace["__module__"] = read_global(tx, "__name__")

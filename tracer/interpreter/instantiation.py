@@ -33,7 +33,7 @@ from tracer.variables.exceptions.exception_groups import new_group
 from tracer.variables.exceptions.exceptions import ExceptionVariable, new_os_error, refuse_fields
 from tracer.variables.functions.autograd_context import FunctionInstanceVariable
 from tracer.variables.functions.callables import BoundMethodVariable, CallableVariable
-from tracer.variables.functions.python_functions import FunctionVariable
+from tracer.variables.functions.python_functions import FunctionVariable, as_written
 from tracer.variables.marked_calls import heed_marks
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.overrides import is_traceable_subclass
@@ -44,6 +44,7 @@ from tracer.variables.values.constant import ConstantVariable
 _WITHOUT_KEYWORDS = (tuple, float)  # their `__new__` takes none, and drops them where a subclass has an `__init__`
 _NOT_MADE_BY_CALLS = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _ENUM_CALL = enum.EnumMeta.__dict__["__call__"]
+_CREATE = as_written(enum.EnumMeta._create_)  # type: ignore[attr-defined]  # typeshed lacks it
 _TYPE_CALL = type.__dict__["__call__"]
 
 
@@ -86,8 +87,12 @@ def instantiate(
 def _enum_member(
     tx: Tracer, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """cls(value). With more arguments, or for an enum without members, the call makes a class and breaks the graph."""
+    """cls(value). For an enum without members, the call makes a class: `Enum("Color", "RED GREEN")`."""
     enumeration: Any = cls.value
+    named = "names" in kwargs or len(args) > 1
+    if named and not enumeration._member_map_ and 1 <= len(args) <= 2:
+        module = tx.literal(tx.globals.get("__name__"))
+        return tx.inline(_CREATE, [cls, *args], {"module": module, **kwargs})
     if len(args) + len(kwargs) != 1 or kwargs.keys() - {"value"} or not enumeration._member_map_:
         unsupported("makes-a-class", function=enumeration.__qualname__)
     return member_of_value(tx, enumeration, *args, *kwargs.values())

@@ -58,7 +58,7 @@ def is_callable(value: Value) -> bool:
 def _name(name: Value, function: str) -> str:
     if not (name.is_constant() and isinstance(name.constant(), str)):
         unsupported("unsupported-builtin", function=f"{function} with {name.describe()} for a name")
-    return str(name.constant())
+    return str.__str__(name.constant())  # a member of an enum has another text
 
 
 @models(getattr)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import collections
 import functools
 import types
+import typing
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
@@ -21,6 +23,7 @@ from tracer.sources.base import Source
 from tracer.sources.containers import ItemSource
 from tracer.variables.builders.builder import VariableBuilder, tracks
 from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.classes.type_forms import TypeFormVariable
 from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable, MappingProxyVariable, from_keys, update_from
 from tracer.variables.containers.ranges import as_int
@@ -113,6 +116,40 @@ def _namedtuple(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     return tx.trace.builder.remember(cls, MadeNamedTupleClass(cls, cls._fields))
 
 
+@models(typing.NamedTuple)
+def _typed_namedtuple(tx: Tracer, name: Value, fields: Value = NONE, /, **kwargs: Value) -> Value:
+    if fields.is_none() is not bool(kwargs):
+        unsupported("call-arguments", error="NamedTuple() takes either fields or keywords")
+    pairs: list[list[Value]] = [[ConstantVariable(key), kind] for key, kind in kwargs.items()]
+    pairs = pairs or [each.unpack(tx) for each in fields.unpack(tx)]
+    if not all(len(pair) == 2 and pair[0].is_constant() for pair in pairs) or not name.is_constant():
+        unsupported("call-arguments", error="NamedTuple() with such fields")
+    kinds = {key.constant(): kind for key, kind in pairs}
+    module = tx.globals.get("__name__", "__main__")
+    try:
+        cls = make_typed(name.constant(), {key: _plain_annotation(tx, kind) for key, kind in kinds.items()}, module)
+    except (TypeError, ValueError) as error:
+        unsupported("call-arguments", error=str(error))
+    tx.trace.findings.made[id(cls)] = cls
+    return tx.trace.builder.remember(cls, TypedNamedTupleClass(cls, kinds))
+
+
+def make_typed(name: str, annotations: dict[str, Any], module: str) -> Any:
+    """typing.NamedTuple(name, annotations.items()) in a module."""
+    made: Any = typing.NamedTuple(name, annotations.items())  # type: ignore[misc]  # mypy wants them as constants
+    made.__module__ = module
+    return made
+
+
+def _plain_annotation(tx: Tracer, kind: Value) -> Any:
+    if kind.is_constant():
+        return kind.constant()
+    found = kind.identity()
+    if not isinstance(kind, (ClassVariable, TypeFormVariable)) or id(found) in tx.trace.findings.made:
+        unsupported("makes-a-class", function=f"NamedTuple with {kind.describe()} for an annotation")
+    return found
+
+
 class MadeNamedTupleClass(ClassVariable):
     """A class that the trace made with `collections.namedtuple`."""
 
@@ -130,3 +167,28 @@ class MadeNamedTupleClass(ClassVariable):
             lambda: cg.load_const(self.fields),
             **loads,
         )
+
+
+class TypedNamedTupleClass(MadeNamedTupleClass):
+    """A class that the trace made with `typing.NamedTuple`; `kinds`: the annotations of its fields."""
+
+    def __init__(self, cls: Any, kinds: dict[str, Value]) -> None:
+        super().__init__(cls, cls._fields)
+        self.kinds = kinds
+
+    def children(self) -> Iterable[Value]:
+        return self.kinds.values()
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        cg.call_object(
+            make_typed,
+            lambda: cg.load_const(self.value.__name__),
+            lambda: self._load_kinds(cg),
+            lambda: cg.load_const(self.value.__module__),
+        )
+
+    def _load_kinds(self, cg: ValueCodegen) -> None:
+        for name, kind in self.kinds.items():
+            cg.load_const(name)
+            cg.load(kind)
+        cg.asm.emit("BUILD_MAP", len(self.kinds))

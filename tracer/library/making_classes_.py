@@ -6,8 +6,8 @@ from __future__ import annotations
 import _abc
 import abc
 import builtins
-import dataclasses
 import enum
+import inspect
 import types
 import typing
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from tracer.protocol.lookups import has_from_python, lookup
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.class_making import become_abstract
+from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.made_classes import (
     ClassMethodVariable,
     MadeClassVariable,
@@ -154,6 +155,21 @@ def _property(tx: Tracer, fget: Value | None = None, fset: Value | None = None, 
     return PropertyVariable({name: part for name, part in parts.items() if part is not None})
 
 
+@models(inspect.getattr_static(enum.EnumMeta, "__new__").__func__)
+def _new_enum(
+    tx: Tracer, metaclass: Value, name: Value, bases: Value, namespace: Value, /, *, boundary: Value = NONE, **kwargs: Value
+) -> Value:
+    """Given the metaclass that the class statement has found, it makes the class of the filled namespace."""
+    if not isinstance(metaclass, ClassVariable):
+        unsupported("makes-a-class", function=f"EnumMeta.__new__ of {metaclass.describe()}")
+    return tx.new_class(metaclass, [name, bases, namespace], {"boundary": boundary, **kwargs})
+
+
+@models(vars(type)["__prepare__"])
+def _prepare(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    return tx.new_dict({})
+
+
 def _model_that_breaks(name: str) -> Any:
     """The model of a function that makes a class and is not traced: it breaks the graph."""
 
@@ -164,7 +180,6 @@ def _model_that_breaks(name: str) -> Any:
 
 
 for _function in (
-    dataclasses.make_dataclass, types.new_class,
-    typing.NamedTuple, typing.TypedDict, typing.NewType, abc.update_abstractmethods, enum.unique,
+    typing.TypedDict, typing.NewType, abc.update_abstractmethods,
 ):  # fmt: skip
     models(_function)(_model_that_breaks(getattr(_function, "__qualname__", str(_function))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import typing
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
@@ -10,7 +11,7 @@ from tracer.protocol.models import foldable, models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.exceptions.exceptions import ExceptionVariable
-from tracer.variables.values.constant import NONE
+from tracer.variables.values.constant import NONE, ONE, ZERO
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -41,3 +42,24 @@ def _getframe(tx: Tracer, depth: VariableTracker | None = None, /) -> VariableTr
     levels = 0 if depth is None else depth.constant() if depth.is_constant() else len(frames)
     of_root = levels == len(frames) - 1
     unsupported("frame-introspection", function="sys._getframe", break_step=0 if of_root else frames[0].step)
+
+
+def _module_of_frame(tx: Tracer, depth: VariableTracker) -> VariableTracker:
+    """The name of the module of the frame that is `depth` frames up; 0 is that of the frame that asks."""
+    frames = tx.frames()
+    level = depth.constant() if depth.is_constant() else None
+    if type(level) is not int or not 0 <= level < len(frames) or type(frames[-1 - level].globals.get("__name__")) is not str:
+        unsupported("frame-introspection", function="sys._getframemodulename")
+    return tx.literal(frames[-1 - level].globals["__name__"])
+
+
+@models(typing._caller)  # type: ignore[attr-defined]  # private in typing, which asks for the module that makes a class
+def _module_of_caller(tx: Tracer, depth: VariableTracker = ONE, default: VariableTracker = NONE) -> VariableTracker:
+    return _module_of_frame(tx, depth)
+
+
+if hasattr(sys, "_getframemodulename"):  # from Python 3.12 on
+
+    @models(sys._getframemodulename)
+    def _getframemodulename(tx: Tracer, depth: VariableTracker = ZERO) -> VariableTracker:
+        return _module_of_frame(tx, depth)

@@ -392,6 +392,9 @@ class ValueCodegen(SourceCodegen, Protocol):
     def load_class(self, cls: type) -> None:
         """-> cls; a class that the trace made is made again"""
 
+    def is_made(self, cls: type) -> bool:
+        """Whether the trace made a class, which the output code makes again"""
+
     def load_globals(self, globals_: dict[str, Any]) -> None:
         """-> the namespace of a module"""
 

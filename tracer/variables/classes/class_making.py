@@ -91,3 +91,12 @@ def run_metaclass(metaclass: Any, name: str, bases: tuple[type, ...], namespace:
         prepared[key] = value
     made: type = metaclass(name, bases, prepared)
     return made
+
+
+def made_enum(boundary: Any, metaclass: Any, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+    """Makes an enum of the namespace that the body of a class statement has left, in which each value is known."""
+    prepared = metaclass.__prepare__(name, bases)
+    for key, value in namespace.items():
+        prepared[key] = value
+    made: type = metaclass.__new__(metaclass, name, bases, prepared, boundary=boundary)
+    return made

@@ -7,18 +7,22 @@ class itself. `trace.stand_ins` maps the id of each object in a prototype's name
 from __future__ import annotations
 
 import dataclasses
+import enum
 import reprlib
 import types
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.reading import type_dict
+from tracer.sources.reading import is_heap_type, type_dict
 from tracer.sources.roots import ModuleGlobalsSource
+from tracer.variables.classes.enums import EnumMemberVariable
 from tracer.variables.classes.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
 from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable
 from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import CellVariable, FunctionVariable, UserFunctionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import ConstantVariable, is_constant_value
@@ -46,12 +50,29 @@ def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTr
     if is_constant_value(value):
         return ConstantVariable(value)
     if type(value) is types.FunctionType:
-        if "<locals>" not in value.__qualname__ and value.__closure__ is None and value.__defaults__ is None:
+        if _is_of_module(value) and value.__closure__ is None and value.__defaults__ is None and value.__kwdefaults__ is None:
             return UserFunctionVariable(value, None)  # one function of a module, which many classes share
         return MadeFunctionVariable(cls, name, vars(value)["__wrapped__"] if value.__code__ is _REPR_WRAPPER else value)
     if name == "__dataclass_fields__":
-        return FieldsVariable(tx, cls, value)
+        return ClassDictVariable(cls, name, {key: FieldVariable(cls, key, field) for key, field in value.items()})
+    if name == "_member_map_" and isinstance(cls.value, enum.EnumMeta):
+        return ClassDictVariable(cls, name, {key: EnumMemberVariable(member) for key, member in value.items()})
+    if name == "_member_names_" and isinstance(cls.value, enum.EnumMeta):
+        return ClassListVariable(cls, name, value)
+    if isinstance(value, type) and not is_heap_type(value):
+        return tx.class_variable(value)
+    if isinstance(value, types.BuiltinFunctionType):
+        return CallableVariable(value)
     return ClassPartVariable(cls, name, type(value))
+
+
+def _is_of_module(function: types.FunctionType) -> bool:
+    """Whether a function is found in its module, and was not generated."""
+    first, *rest = function.__qualname__.split(".")
+    found = function.__globals__.get(first)
+    for name in rest:
+        found = type_dict(found).get(name) if isinstance(found, type) else None
+    return found is function
 
 
 class ClassPartVariable(VariableTracker):
@@ -151,19 +172,60 @@ def _names_in_dataclasses() -> dict[int, str]:
     return {id(value): name for name, value in vars(dataclasses).items() if not isinstance(value, plain)}
 
 
-class FieldsVariable(DictVariable):
-    """The dict `__dataclass_fields__` of a dataclass that the trace made."""
+class ClassListVariable(ListVariable):
+    """A list of texts that the standard library added to a class that the trace made. It is only read."""
 
-    def __init__(self, tx: Tracer, cls: ClassVariable, fields: dict[str, Any]) -> None:
-        made = {name: FieldVariable(cls, name, field) for name, field in fields.items()}
-        super().__init__({name: (ConstantVariable(name), field) for name, field in made.items()})
-        self.part = ClassPartVariable(cls, "__dataclass_fields__", dict)
+    def __init__(self, cls: ClassVariable, name: str, texts: list[str]) -> None:
+        super().__init__(map(ConstantVariable, texts))
+        self.part = ClassPartVariable(cls, name, list)
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.part,)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        unsupported("unsupported-attribute", value=self.part.name, name=name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name not in ("__iter__", "__len__", "__reversed__", "__contains__", "__getitem__", "copy", "index", "count"):
+            unsupported("unsupported-method", value=self.part.name, name=name)
+        return super().call_method(tx, name, args, kwargs)
+
+    def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        self._refuse()
+
+    def del_item(self, tx: Tracer, key: VariableTracker) -> None:
+        self._refuse()
+
+    def replace(self, tx: Tracer, items: Iterable[VariableTracker]) -> None:
+        self._refuse()
+
+    def extend(self, tx: Tracer, other: VariableTracker) -> None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        unsupported("unsupported-method", value=self.part.name, name="__setitem__")
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        self.part.reconstruct(cg)
+
+    def fill(self, cg: ValueCodegen) -> None:
+        """Nothing to do: the library has filled the list that `reconstruct` reads."""
+
+
+class ClassDictVariable(DictVariable):
+    """A dict that the standard library added to a class that the trace made: `__dataclass_fields__`, the members of an enum."""
+
+    def __init__(self, cls: ClassVariable, name: str, items: Mapping[str, VariableTracker]) -> None:
+        super().__init__({key: (ConstantVariable(key), value) for key, value in items.items()})
+        self.part = ClassPartVariable(cls, name, dict)
 
     def children(self) -> Iterable[VariableTracker]:
         return (self.part,)
 
     def _mutate(self, tx: Tracer, keys: bool) -> None:
-        unsupported("unsupported-method", value="__dataclass_fields__", name="__setitem__")
+        unsupported("unsupported-method", value=self.part.name, name="__setitem__")
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         self.part.reconstruct(cg)

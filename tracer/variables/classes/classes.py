@@ -170,6 +170,10 @@ class ClassVariable(RealObjectVariable):
             tx.raise_error(AttributeError, f"type object {self.value.__name__!r} has no attribute {name!r}")
         if is_a(static, C_METHOD_TYPES):
             return BuiltinMethodVariable(self, name)
+        if is_a(static, (staticmethod, classmethod)):
+            of = tx.class_variable(type(self.value), self)
+            function = tx.class_attr(owner, name, of, part="__func__")
+            return function if is_a(static, staticmethod) else BoundMethodVariable(function, of)
         if not defines(type(static), "__get__"):
             return tx.class_attr(owner, name, tx.class_variable(type(self.value), self))
         unsupported("unsupported-attribute", value=self.describe(), name=name)
@@ -199,11 +203,11 @@ class ClassVariable(RealObjectVariable):
 
     def _of_metaclass(self, tx: Tracer, name: str) -> tuple[type, Any] | None:
         """(owner, method) if the metaclass defines a special method itself. Methods of `type` do not count, nor do those of
-        EnumMeta, other than the ones that set and delete attributes."""
+        EnumMeta, other than the ones about attributes."""
         metaclass = type(self.value)
         refuse_changed_class(tx, metaclass, name)
         owner, static = lookup(metaclass, name)
-        if owner in (None, type, object) or owner is enum.EnumMeta and name not in ("__setattr__", "__delattr__"):
+        if owner in (None, type, object) or owner is enum.EnumMeta and name not in ("__setattr__", "__delattr__", "__getattr__"):
             return None
         if metaclass is _METACLASS_OF_BINDINGS and name in ("__getattribute__", "__call__"):
             return None  # they do what those of `type` do; the former gives a method written in C as it is

@@ -21,7 +21,7 @@ from tracer.variables.values.constant import ConstantVariable, boolean, fold, is
 from tracer.variables.values.special_results import checked_iterator, checked_length, checked_truth
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources.base import Source
 
 _TEXTS = ("__str__", "__repr__", "__format__")
@@ -51,6 +51,15 @@ class EnumMemberVariable(ConstantVariable):
             if isinstance(self.value, base):
                 return base.__pos__(self.value) if base is not str else str.__str__(self.value)
         return self.value
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        member = self.value
+        if not cg.is_made(type(member)):
+            super().reconstruct(cg)
+            return
+        key = member._name_ if member._name_ in type(member)._member_map_ else member._value_
+        find = _member_by_name if key is member._name_ else _member_by_value
+        cg.call_object(find, lambda: cg.load_class(type(member)), lambda: cg.load_const(key))
 
     def hash_key(self, tx: Tracer) -> Any:
         for name in ("__hash__", "__eq__"):
@@ -192,6 +201,16 @@ class EnumMemberVariable(ConstantVariable):
         if isinstance(lookup(type(self.value), name)[1], C_METHOD_TYPES) and name not in vars(self.value):
             return super().call_method(tx, name, args, kwargs)
         return self.get_attr(tx, name).call(tx, args, kwargs)
+
+
+def _member_by_name(cls: Any, name: str) -> Any:
+    """Called by output code, of a class that it has made."""
+    return cls._member_map_[name]
+
+
+def _member_by_value(cls: Any, value: Any) -> Any:
+    """Called by output code: a union of flags."""
+    return enum.EnumMeta.__call__(cls, value)
 
 
 def constant_of(value: Any, source: Source | None = None) -> ConstantVariable:

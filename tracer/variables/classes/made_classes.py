@@ -48,7 +48,9 @@ class StaticMethodVariable(VariableTracker):
         return (self.function,)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        return self.function if name in ("__func__", "__wrapped__") else super().get_attr(tx, name)
+        if name in ("__func__", "__wrapped__"):
+            return self.function
+        return BuiltinMethodVariable(self, name) if name == "__get__" else super().get_attr(tx, name)
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return self.function.call(tx, args, kwargs)

@@ -23,7 +23,7 @@ _PARAMETER_COPY = as_written(torch.nn.Parameter.__deepcopy__)
 
 
 class MemoVariable(DictVariable):
-    """The memo of one `copy.deepcopy`, which nothing else fills. `of_values`: copies of values that have no identity in a trace."""
+    """The memo of one `copy.deepcopy`, which nothing else fills. `of_values`: copies of values without an identity."""
 
     def __init__(self) -> None:
         super().__init__({})
