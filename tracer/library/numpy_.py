@@ -7,7 +7,7 @@ Functions with side effects are left to CPython, because `torch._numpy` does not
 from __future__ import annotations
 
 import math
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 from tracer import _C
 from tracer.graph.operations.array_operations import array_operation, is_in_torch
 from tracer.graph_breaks import unsupported
+from tracer.library.polyfills import numpy_ as polyfills
 from tracer.library.warnings_ import defer_warning
 from tracer.protocol.inlining import transparent
 from tracer.protocol.models import models
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Value = VariableTracker
 
+assert polyfills  # they come first: a function of them has no other model
 _NAMESPACES: tuple[tuple[str, ModuleType], ...] = (("", np), ("linalg.", np.linalg), ("fft.", np.fft))
 
 
@@ -134,6 +136,11 @@ for _name in "int8 uint8 int16 int32 int64 float16 float32 float64 complex64 com
 
 
 transparent(vars(np.errstate)["__init__"], vars(type(np.s_))["__getitem__"])
+for _class in (np.ndindex, np.ndenumerate, np.vectorize):
+    transparent(*(value for value in vars(_class).values() if isinstance(value, FunctionType)))
+_HELPERS = ("_parse_input_dimensions", "_calculate_shapes", "_update_dim_sizes", "_create_arrays", "_parse_gufunc_signature",
+            "_get_vectorize_dtype")  # fmt: skip
+transparent(*(value for name, value in vars(np.vectorize)["__call__"].__globals__.items() if name in _HELPERS))
 
 
 @models(np.errstate)

@@ -35,7 +35,7 @@ _heapq = _in_python(heapq, "_heapq")
 _bisect = _in_python(bisect, "_bisect")
 _heapify, _heappush, _heappop = _heapq.heapify, _heapq.heappush, _heapq.heappop
 _heapreplace, _heappushpop = _heapq.heapreplace, _heapq.heappushpop
-_heapify_max, _heapreplace_max = _heapq._heapify_max, _heapq._heapreplace_max
+_heapify_max, _heapreplace_max, _heappop_max = _heapq._heapify_max, _heapq._heapreplace_max, _heapq._heappop_max
 
 for _name in ("bisect_left", "bisect_right", "insort_left", "insort_right"):
     replaces(getattr(bisect, _name))(getattr(_bisect, _name))
@@ -97,3 +97,8 @@ def heapify_max(heap: list[Any], /) -> None:
 @replaces(heapq._heapreplace_max)  # type: ignore[attr-defined]  # private in heapq
 def heapreplace_max(heap: list[Any], item: Any, /) -> Any:
     return _moved(_heapreplace_max, heap, item)
+
+
+@replaces(heapq._heappop_max)  # type: ignore[attr-defined]  # private in heapq
+def heappop_max(heap: list[Any], /) -> Any:
+    return _moved(_heappop_max, heap)

@@ -27,7 +27,14 @@ from tracer.variables.containers.lists import ListVariable, SequenceVariable, Si
 from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
-from tracer.variables.tensors.array_parts import ArrayIterator, ArrayMethodVariable, read_only_array, scalar, shared_array
+from tracer.variables.tensors.array_parts import (
+    ArrayIterator,
+    ArrayMethodVariable,
+    FlatIterator,
+    read_only_array,
+    scalar,
+    shared_array,
+)
 from tracer.variables.tensors.array_results import ArrayResults
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, known_view
@@ -106,6 +113,8 @@ class NdarrayVariable(VariableTracker):
             return result
         if name == "__class__":
             return tx.class_variable(self.cls)
+        if name == "flat" and not self.is_scalar:
+            return FlatIterator(tx, self)
         if callable(find(self.cls, name)[1]):
             return ArrayMethodVariable(self, name)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
