@@ -35,6 +35,7 @@ import typing
 import warnings
 import weakref
 
+CONTEXT = contextvars.ContextVar("CONTEXT")
 PATTERN = re.compile(r"(?P<word>[a-z]+)(?P<number>\d)")
 
 

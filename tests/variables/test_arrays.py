@@ -294,10 +294,10 @@ LEFT_TO_NUMPY = {
     "data for Python": lambda a: (a * 2).tolist(),
     "a branch on data": lambda a: a + 1 if a.any() else a,
     "a shape that depends on data": lambda a: np.unique(a),
-    "no such function in torch": lambda a: np.apply_along_axis(lambda row: row * 2, 0, a),
+    "no such function in torch": lambda a: np.piecewise(a, [a > 0], [lambda part: part * 2, 0]),
     "random numbers": lambda a: a.shape[0] + np.random.RandomState([1, 2]).rand(2),
     "a function of a tensor": lambda a: np.sin(torch.ones(2)) + 1,
-    "no such attribute": lambda a: (a + 1).flat[0],
+    "no such attribute": lambda a: (a + 1).flags.writeable,
 }
 
 
