@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _abc
 import abc
+import array
+import ast
 import bisect
 import collections
 import contextvars
@@ -27,6 +29,7 @@ import os
 import pickle
 import random
 import re
+import struct
 import sys
 import threading
 import time
@@ -212,6 +215,6 @@ space = types.SimpleNamespace(a=1, b=[2])
 NAMES = {name: value for name, value in globals().items() if not name.startswith("__") and name not in ("NAMES", "annotations")}
 NAMES["_abc"] = _abc
 _ = (
-    bisect, collections, copy, dataclasses, enum, hashlib, heapq, importlib, inspect, io, itertools, json, math, numbers, os,
-    pickle, random, re, sys, threading, time, types, warnings, weakref,
+    array, ast, bisect, collections, copy, dataclasses, enum, hashlib, heapq, importlib, inspect, io, itertools, json, math,
+    numbers, os, pickle, random, re, struct, sys, threading, time, types, warnings, weakref,
 )  # fmt: skip

@@ -43,3 +43,20 @@ def test_what_a_search_of_a_bytearray_copies_is_known():
         return x + len(parts), parts, found, other
 
     check(f, X)
+
+
+def test_the_numbers_of_the_named_groups():
+    def fn(x):
+        pattern = re.compile(r"(?P<a>\d)-(\w)(?P<b>.)")
+        index = pattern.groupindex
+        try:
+            index["c"] = 1
+        except TypeError as error:
+            seen = str(error)
+        try:
+            del index["a"]
+        except TypeError as error:
+            seen = seen, str(error)
+        return x + index["b"], dict(index), list(index), seen
+
+    captured(fn, torch.ones(2))

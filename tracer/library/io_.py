@@ -1,7 +1,8 @@
-"""Models of buffers (io.StringIO, io.BytesIO, bytearray), and of `print` into one."""
+"""Models of buffers (io.StringIO, io.BytesIO, bytearray, array.array, memoryview), and of `print` into one."""
 
 from __future__ import annotations
 
+import array
 import io
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.roots import ModuleSource
 from tracer.variables.objects.buffers import BufferVariable
+from tracer.variables.objects.memory_views import MemoryViewVariable
 from tracer.variables.text import formatted, plain_form
 from tracer.variables.values.constant import FALSE, NONE, ConstantVariable
 
@@ -32,6 +34,25 @@ def _model_of_buffer(cls: type) -> Any:
 
 for _cls in (io.StringIO, io.BytesIO, bytearray):
     models(_cls)(_model_of_buffer(_cls))
+
+
+@models(array.array)
+def _array(tx: Tracer, typecode: Value, *initial: Value) -> Value:
+    kind, given = plain_form(tx, typecode), [plain_form(tx, value) for value in initial]
+    if kind in ("u", "w"):  # of text
+        unsupported("unsupported-builtin", function="array.array of text")
+    return BufferVariable(tx.run_now(array.array, kind, *given))
+
+
+@models(memoryview)
+def _memory_view(tx: Tracer, object: Value) -> Value:
+    if isinstance(object, MemoryViewVariable):
+        return MemoryViewVariable(tx.run_now(memoryview, object.value), object.base)
+    if isinstance(object, BufferVariable) and not isinstance(object.value, (io.StringIO, io.BytesIO)):
+        return MemoryViewVariable(memoryview(object.value), object, is_whole=True)
+    if not object.is_constant() or type(object.constant()) is not bytes:
+        unsupported("unsupported-builtin", function=f"memoryview of {object.describe()}")
+    return MemoryViewVariable(memoryview(object.constant()), object, is_whole=True)
 
 
 @models(print)

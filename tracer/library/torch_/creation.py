@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tracer.library.torch_.generators import draw_tensor
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, RangeVariable, SequenceVariable, SizeVariable
+from tracer.variables.objects.buffers import BufferVariable
 from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.numpy_sizes import NumpySizeVariable
 from tracer.variables.tensors.tensor import TensorVariable
@@ -47,6 +49,8 @@ for _function in _TAKE_A_GENERATOR:
 
 @models.of_plain_tensors(torch.tensor)
 def _tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
+    if isinstance(data, BufferVariable) and data.python_type() is array.array:
+        data = ListVariable(data.iterate(tx).unpack(tx))
     if isinstance(data, NdarrayVariable):
         return tensor_of(tx, data, True, **kwargs)
     if isinstance(data, RangeVariable):
@@ -157,6 +161,8 @@ def _as_tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
         return tx.call_in_graph(torch.as_tensor, [data], kwargs)
     if isinstance(data, NdarrayVariable):
         return tensor_of(tx, data, False, **kwargs)
+    if isinstance(data, BufferVariable):  # torch.asarray takes its memory
+        unsupported("unsupported-builtin", function="a function that takes memory from elsewhere")
     return _tensor(tx, data, **kwargs)
 
 

@@ -411,6 +411,12 @@ class MappingProxyVariable(DictVariable):
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         return self.underlying.compare(tx, op, other.underlying if isinstance(other, MappingProxyVariable) else other)
 
+    def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        tx.raise_error(TypeError, "'mappingproxy' object does not support item assignment")
+
+    def del_item(self, tx: Tracer, key: VariableTracker) -> None:
+        tx.raise_error(TypeError, "'mappingproxy' object does not support item deletion")
+
     def form(self, tx: Tracer) -> Any:
         return types.MappingProxyType(form(tx, self.underlying))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.dicts import MappingProxyVariable
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.iteration import SequenceIterator
 from tracer.variables.values.constant import ConstantVariable, plain_value
@@ -23,6 +24,11 @@ class PatternVariable(ConstantVariable):
     """A re.Pattern or re.Match"""
 
     __slots__ = ()
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "groupindex" and isinstance(self.value, re.Pattern):
+            return MappingProxyVariable(tx.literal(dict(self.value.groupindex)))  # type: ignore[arg-type]  # a dict
+        return super().get_attr(tx, name)
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
