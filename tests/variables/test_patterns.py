@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tracer
-from tests.support import breaks, check
+from tests.support import breaks, captured, check
 
 X = torch.ones(3)
 

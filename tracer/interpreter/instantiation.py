@@ -44,7 +44,7 @@ from tracer.variables.values.constant import ConstantVariable
 _WITHOUT_KEYWORDS = (tuple, float)  # their `__new__` takes none, and drops them where a subclass has an `__init__`
 _NOT_MADE_BY_CALLS = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _ENUM_CALL = enum.EnumMeta.__dict__["__call__"]
-_CREATE = as_written(enum.EnumMeta._create_)  # type: ignore[attr-defined]  # typeshed lacks it
+_CREATE = as_written(vars(enum.EnumMeta)["_create_"])
 _TYPE_CALL = type.__dict__["__call__"]
 
 

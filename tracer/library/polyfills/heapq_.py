@@ -99,6 +99,6 @@ def heapreplace_max(heap: list[Any], item: Any, /) -> Any:
     return _moved(_heapreplace_max, heap, item)
 
 
-@replaces(heapq._heappop_max)  # type: ignore[attr-defined]  # private in heapq
+@replaces(vars(heapq)["_heappop_max"])
 def heappop_max(heap: list[Any], /) -> Any:
     return _moved(_heappop_max, heap)

@@ -65,7 +65,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     return np.transpose(made, dims[:axis] + dims[last:] + dims[axis:last])
 
 
-@replaces(np.vectorize._vectorize_call)  # type: ignore[attr-defined]  # private in NumPy
+@replaces(vars(np.vectorize)["_vectorize_call"])
 def vectorize_call(self: Any, func: Callable[..., Any], args: Sequence[Any]) -> Any:
     """Of arrays whose values are known: the function gets Python's numbers."""
     if self.signature is not None:

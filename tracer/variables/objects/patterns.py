@@ -27,7 +27,7 @@ class PatternVariable(ConstantVariable):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name == "groupindex" and isinstance(self.value, re.Pattern):
-            return MappingProxyVariable(tx.literal(dict(self.value.groupindex)))  # type: ignore[arg-type]  # a dict
+            return MappingProxyVariable(tx.new_dict({key: ConstantVariable(at) for key, at in self.value.groupindex.items()}))
         return super().get_attr(tx, name)
 
     def call_method(
