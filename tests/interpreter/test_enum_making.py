@@ -8,6 +8,7 @@ from enum import Enum, Flag, IntEnum, IntFlag, StrEnum, auto
 
 import torch
 
+import tracer
 from tests.support import breaks, captured, check
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
@@ -231,3 +232,15 @@ def test_prototypes_are_no_subclasses_of_enum():
 
     compiled(fn, Settings(backend="eager", name="check", fullgraph=True))(X)
     assert not [cls for cls in Enum.__subclasses__() if cls.__name__ == "OnlyHere"]
+
+
+def test_an_entry_that_makes_an_enum_is_saved(tmp_path):
+    def fn(x):
+        class Mode(Enum):
+            A = 1
+
+        return x + Mode.A.value, Mode.A
+
+    traced = tracer.compile(fn)
+    traced(X)
+    assert tracer.save(traced, tmp_path / "entries").saved == 1

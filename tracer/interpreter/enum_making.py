@@ -66,7 +66,7 @@ def maker(
             prepared[key] = value.constant()
     if list(prepared._member_names) != known:  # `enum.nonmember`, say
         refuse("An enum with names that are no members")
-    return functools.partial(made_enum, boundary)
+    return made_enum if boundary is None else functools.partial(made_enum, boundary=boundary)
 
 
 _GIVEN = "_generate_next_value_"

@@ -93,7 +93,7 @@ def run_metaclass(metaclass: Any, name: str, bases: tuple[type, ...], namespace:
     return made
 
 
-def made_enum(boundary: Any, metaclass: Any, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+def made_enum(metaclass: Any, name: str, bases: tuple[type, ...], namespace: dict[str, Any], boundary: Any = None) -> type:
     """Makes an enum of the namespace that the body of a class statement has left, in which each value is known."""
     prepared = metaclass.__prepare__(name, bases)
     for key, value in namespace.items():
