@@ -25,6 +25,18 @@ class ReturningView(Block):
         return self.linear(x).relu()[:, :4]
 
 
+class WritingOnTheSide(Block):
+    def forward(self, x):
+        marked = torch.zeros(4)
+        marked[0] = 1
+        return self.linear(x).relu() + marked
+
+
+class ViewingParameters(Block):
+    def forward(self, x):
+        return (x @ self.linear.weight.t()).relu() + 1
+
+
 def examples(model, target, gradients=False):
     """The fake values of the nodes with this target, and those of the graph's results."""
     graphs = []
@@ -62,6 +74,21 @@ def test_views_of_an_argument_lie_in_its_memory():
 def test_with_gradients_nothing_is_shared():
     inside, results = examples(Gathering(*(Block() for _ in range(5))), "linear", gradients=True)
     assert len(storages(inside)) == 5 and all(result.requires_grad for result in results)
+
+
+def test_what_a_block_writes_to_is_its_own_and_the_rest_shares_a_description():
+    written, results = examples(Gathering(*(WritingOnTheSide() for _ in range(5))), "zeros")
+    assert len(written) == 5 and len(storages(written)) == 5 and len(storages(results)) == 5
+    inside, _ = examples(Gathering(*(WritingOnTheSide() for _ in range(5))), "linear")
+    assert len(inside) == 5 and len(storages(inside)) < 4
+
+
+def test_views_of_parameters_do_not_keep_the_rest_from_sharing_a_description():
+    """They require gradients, also where nothing is differentiated."""
+    views, _ = examples(Gathering(*(ViewingParameters() for _ in range(5))), "t")
+    assert len(storages(views)) == 5 and all(view.requires_grad for view in views)
+    inside, _ = examples(Gathering(*(ViewingParameters() for _ in range(5))), "matmul")
+    assert len(inside) == 5 and len(storages(inside)) < 4
 
 
 @pytest.mark.parametrize("block", [Splitting, ReturningView])

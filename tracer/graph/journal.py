@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Recorded:
-    """A call of a method of `OutputGraph` that may make nodes: `method(*arguments)`, what it gave, and the nodes made."""
+    """A call of a method of `OutputGraph` that may make nodes: `method(*arguments)`, what it gave, the nodes made, and whether it
+    wrote to a tensor."""
 
     method: str
     arguments: tuple[Any, ...]
     result: VariableTracker | None = None
+    writes: bool = False
     nodes: list[fx.Node] = dataclasses.field(default_factory=list)
 
     @property

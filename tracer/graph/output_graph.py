@@ -195,8 +195,11 @@ class OutputGraph:
         return self._call("call_method", name, operator.methodcaller, args, kwargs)
 
     def _call(self, op: str, target: Any, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
+        writes = self.world.fake_mode.writes
+        before = len(writes)
         with self.journal.recording("_call", op, target, run, args, kwargs) as event:
             event.result = result = self._record_call(op, target, run, args, kwargs)
+            event.writes = len(writes) > before
         return result
 
     def _record_call(self, op: str, target: Any, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:

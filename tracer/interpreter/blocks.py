@@ -179,26 +179,25 @@ class Block:
         if made != self.end.nodes - self.begin.nodes:
             raise NotRepeatable("it takes nodes out of the graph")
         self.outside = used - own
-        writes = self._check_writes(trace)
+        written = self._check_writes(trace)
         symbols = trace.output.symbol_nodes()
         for node in self.outside:
             if node.op != "placeholder" and node not in symbols:
                 raise NotRepeatable(f"it uses {node}, which is no argument")
         self._check_result(self.result, values)
-        if not writes:
-            mode = trace.output.world.fake_mode
-            self.copying = copying_of(self.events(trace), self._older_tensors(), tensors_of(self.result), mode)
+        mode = trace.output.world.fake_mode
+        self.copying = copying_of(self.events(trace), self._older_tensors(), written, tensors_of(self.result), mode)
 
     def _older_tensors(self) -> list[Any]:
         """Fakes of its arguments and of graph inputs that it uses and that were there before."""
         arguments = [leaf.fake for leaf in self.likeness.leaves if isinstance(leaf, TensorVariable)]
         return arguments + [each for node in self.outside if isinstance(each := node.meta[EXAMPLE], torch.Tensor)]
 
-    def _check_writes(self, trace: Trace) -> bool:
-        """Refuses writes to memory that the call has not made itself. -> whether there are any"""
+    def _check_writes(self, trace: Trace) -> set[int]:
+        """Refuses writes to memory that the call has not made itself. -> the storages that it writes to"""
         written = set(trace.output.world.fake_mode.writes[self.begin.writes : self.end.writes])
         if not written:
-            return False
+            return written
         others = self._older_tensors()
         made: list[Any] = []
         for event in self.events(trace):
@@ -210,7 +209,7 @@ class Block:
                 made += [node.meta[EXAMPLE] for node in event.reached]
         if not written <= storages_of(made) - storages_of(others):
             raise NotRepeatable("it writes to what was there before")
-        return True
+        return written
 
     def _check_result(self, value: VariableTracker, known: set[VariableTracker]) -> None:
         """Checks that a result can be made of what takes the place of the known values."""

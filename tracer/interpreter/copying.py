@@ -2,8 +2,8 @@
 
 What an operation gives depends on the metadata of its arguments, which are the same in a replay. A value that nothing outside of
 the block can reach is described by the fake of the first time, which then stands beside several nodes. What leaves the block gets
-a fake of its own, in memory of its own. What lies in the memory of an argument or of an input is computed anew, as is what does
-more than compute.
+a fake of its own, in memory of its own. What lies in the memory of an argument or of an input is computed anew, as are writes, what lies
+in memory that is written to, and what does more than compute.
 """
 
 from __future__ import annotations
@@ -43,12 +43,17 @@ class Copying:
 
 
 def copying_of(
-    events: list[Event], outside: Iterable[torch.Tensor], results: Iterable[TensorVariable], mode: FakeMode
+    events: list[Event],
+    outside: Iterable[torch.Tensor],
+    written: Iterable[int],
+    results: Iterable[TensorVariable],
+    mode: FakeMode,
 ) -> Copying:
-    """`events`: of a block that writes to nothing; `outside`: fakes of arguments and of what was there before; `results`: the
-    tensors that it returns. Nothing is copied where gradients are needed: a fake has a history."""
+    """`events`: of a block; `outside`: fakes of arguments and of what was there before; `written`: the storages that the block
+    writes to, all of which it has made; `results`: the tensors that it returns. Nothing is copied where gradients are needed: a
+    fake has a history. (Views of parameters require gradients under `no_grad`, too; they are made anew.)"""
     met = [event.variable.fake for event in events if isinstance(event, Met) and isinstance(event.variable, TensorVariable)]
-    older = {storage_of(fake) for fake in (*outside, *met)}
+    anew = {*map(storage_of, (*outside, *met)), *written}  # storages whose tensors have to be those of each replay
     copied: list[Event] = []
     within: dict[int, list[fx.Node]] = collections.defaultdict(list)  # by storage, the nodes whose values lie there
     copies: set[fx.Node] = set()
@@ -57,16 +62,17 @@ def copying_of(
             continue
         for node in event.nodes:
             for fake in _tensors(node):
-                if not is_plain_fake(fake) or fake.requires_grad:
+                storage = storage_of(fake)
+                if not is_plain_fake(fake) or (fake.requires_grad and storage not in anew):
                     return Copying()
-                within[storage_of(fake)].append(node)
-        if isinstance(event, Copied) or _is_copied(event, older):
+                within[storage].append(node)
+        if isinstance(event, Copied) or _is_copied(event, anew):
             copied.append(event)
             copies.update(event.nodes)
     reached = {}
     for variable in dict.fromkeys(results):
         nodes = within[storage_of(variable.fake)]
-        if copies.isdisjoint(nodes):  # it lies in the memory of an argument, or was made by what is run again
+        if copies.isdisjoint(nodes):  # it was made by what is run again, or lies in the memory of an argument
             continue
         like = _as_new(variable.fake, mode) if nodes == [variable.node] else None
         if like is None:
@@ -75,15 +81,15 @@ def copying_of(
     return Copying(copied, reached)
 
 
-def _is_copied(event: Recorded, older: set[int]) -> bool:
-    if event.method != "_call" or offset_argument(event.arguments[1]) is not None:
+def _is_copied(event: Recorded, anew: set[int]) -> bool:
+    if event.method != "_call" or event.writes or offset_argument(event.arguments[1]) is not None:
         return False
     if any(node.meta.keys() - _META for node in event.nodes):
         return False
     leaves = [leaf for node in event.nodes for leaf in _leaves(node.meta[EXAMPLE])]
     if not leaves or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
         return False
-    return older.isdisjoint(map(storage_of, leaves))
+    return anew.isdisjoint(map(storage_of, leaves))
 
 
 def _tensors(node: fx.Node) -> Iterator[torch.Tensor]:
