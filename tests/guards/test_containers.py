@@ -11,7 +11,7 @@ import torch
 from tests.guards.helpers import X, agreed, holds, manager_of
 from tests.sources.test_sources import Hostile, HostileDict, HostileKey, HostileList, Slotted
 from tracer.guards.attributes import ClassHasAttr, HasAttr
-from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch
+from tracer.guards.containers import DictContains, DictKeysMatch, EmptyDicts, LengthMatch, NotInGlobals, SetMatch
 from tracer.guards.identity import TypeMatch
 from tracer.guards.values import EqualsMatch
 from tracer.sources.attributes import AttrSource
@@ -159,3 +159,19 @@ def test_attributes_of_a_module_tree():
     assert agreed(manager, model)
     model.append(torch.nn.ReLU())
     assert not agreed(manager, model)
+
+
+def test_empty_dicts_of_an_object():
+    tables = collections.OrderedDict
+    owner = types.SimpleNamespace(first=tables(), second=tables(), third={})
+    guard = EmptyDicts.of(X, vars(owner), ("first", "second"), tables)
+    assert holds(guard, owner) and agreed(manager_of(guard), owner)
+    assert EmptyDicts.of(X, vars(owner), ("first", "third"), tables) is None
+    owner.second["key"] = 1
+    assert not holds(guard, owner) and EmptyDicts.of(X, vars(owner), ("first", "second"), tables) is None
+    failure = manager_of(guard).explain((owner,))
+    assert failure.message == "list(L['x'].second.keys()) == []" and failure.seen == "['key']"
+    owner.second = {}
+    assert not holds(guard, owner)
+    del owner.second
+    assert not holds(guard, owner)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.guards.constants import constant_key, is_guardable_constant, same_constant
-from tracer.guards.demands import Demand, Keys, Leads, Length
+from tracer.guards.demands import Demand, Keys, Leads, Length, OfType
+from tracer.guards.identity import as_reference
 from tracer.guards.references import ObjectRef
 from tracer.sources import steps
+from tracer.sources.attributes import AttrSource
 from tracer.sources.base import Source
 from tracer.sources.functions import FunctionGlobalsSource, FunctionNamespaceSource
-from tracer.sources.reading import size, type_mro, unproxied
+from tracer.sources.reading import instance_dict, size, type_mro, unproxied
 from tracer.sources.roots import GlobalSource, GlobalsSource, ModuleGlobalsSource, ModuleNamespaceSource
 
 
@@ -135,6 +137,63 @@ class DictKeysMatch(Guard):
 
 
 _ONLY_STR = {str}
+
+
+@guard_kind
+class EmptyDicts(Guard):
+    """Attributes that an object has in its instance dict are empty dicts, all exactly of the class `cls`. `cls` is held as an
+    ObjectRef."""
+
+    source: Source
+    attrs: tuple[str, ...]
+    cls: Any
+    kind: ClassVar[str] = "EMPTY_DICTS"
+    told: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        as_reference(self, "cls")
+
+    @staticmethod
+    def of(source: Source, attributes: dict[str, Any], attrs: tuple[str, ...], cls: type) -> EmptyDicts | None:
+        """The guard that says so of an object with this instance dict; None where it does not hold."""
+        guard = EmptyDicts(source, attrs, cls)
+        return guard if guard.holds(attributes) else None
+
+    def places(self) -> tuple[AttrSource, ...]:
+        """Where the dicts are."""
+        return tuple([AttrSource(self.source, attr) for attr in self.attrs])
+
+    def found(self, attributes: Mapping[str, Any] | None) -> list[tuple[int, AttrSource]]:
+        """The dicts by their ids, and where they are, given the instance dict of an object of which it holds."""
+        return [] if attributes is None else [(id(attributes[place.attr]), place) for place in self.places()]
+
+    def holds(self, attributes: dict[str, Any] | None) -> bool:
+        """Whether it holds of an object with this instance dict."""
+        return attributes is not None and all(self._is_empty(attributes.get(attr)) for attr in self.attrs)
+
+    def _is_empty(self, value: Any) -> bool:
+        return id(type(value)) == self.cls.id and not dict.__len__(value)
+
+    def demands(self) -> tuple[Demand, ...]:
+        return tuple([demand for place in self.places() for demand in (OfType(place, self.cls), Keys(place, ()))])
+
+    def check(self, code: CheckScope) -> str | None:
+        return " and ".join(filter(None, [demand.text(code) for demand in self.demands()]))
+
+    def lines(self) -> list[str]:
+        return [f"list({place.name}.keys()) == []" for place in self.places()]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        attributes = instance_dict(seen[0]) or {}
+        for attr, line in zip(self.attrs, self.lines()):
+            found: Any = attributes.get(attr)
+            if not self._is_empty(found):
+                is_dict = dict in type_mro(type(found))
+                return Mismatch(line, "[]", f"[{_few(list(dict.keys(found)), shown)}]" if is_dict else shown(found))
+        return Mismatch(" and ".join(self.lines()), "[]", shown(seen[0]))
+
+    def references(self) -> Iterator[ObjectRef]:
+        yield self.cls
 
 
 def _is_held(key: Any) -> bool:

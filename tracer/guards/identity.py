@@ -13,7 +13,7 @@ from tracer.sources.base import Source
 from tracer.sources.functions import CodeSource
 
 
-def _as_reference(guard: Guard, field: str) -> None:
+def as_reference(guard: Guard, field: str) -> None:
     """Replaces the object that a guard was made with by a reference that does not keep it alive."""
     value = getattr(guard, field)
     if type(value) is not ObjectRef:
@@ -31,7 +31,7 @@ class TypeMatch(Guard):
     told: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _as_reference(self, "cls")
+        as_reference(self, "cls")
 
     def demands(self) -> tuple[Demand, ...]:
         return (OfType(self.source, self.cls),)
@@ -67,7 +67,7 @@ class IdMatch(Guard):
     def __post_init__(self) -> None:
         if type(self.obj) is MethodType:
             raise TypeError(f"{self.kind}: a bound method is made anew at each read; guard its __self__ and __func__")
-        _as_reference(self, "obj")
+        as_reference(self, "obj")
 
     def demands(self) -> tuple[Demand, ...]:
         return (Is(self.source, self.obj),)
@@ -116,7 +116,7 @@ class CodeMatch(Guard):
     def __post_init__(self) -> None:
         if isinstance(self.code_object, FunctionType):
             object.__setattr__(self, "code_object", self.code_object.__code__)
-        _as_reference(self, "code_object")
+        as_reference(self, "code_object")
 
     @classmethod
     def of(cls, source: Source, function: FunctionType, **where: Any) -> CodeMatch:

@@ -2,8 +2,8 @@
 
 What an operation gives depends on the metadata of its arguments, which are the same in a replay. A value that nothing outside of
 the block can reach is described by the fake of the first time, which then stands beside several nodes. What leaves the block gets
-a fake of its own, in memory of its own. What lies in the memory of an argument or of an input is computed anew, as are writes, what lies
-in memory that is written to, and what does more than compute.
+a fake of its own, in memory of its own. What lies in the memory of an argument or of an input is computed anew, as are writes,
+what lies in memory that is written to, and what does more than compute.
 """
 
 from __future__ import annotations

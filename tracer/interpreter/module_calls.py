@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from tracer.graph_breaks import unsupported
+from tracer.guards.containers import EmptyDicts
 from tracer.protocol.lookups import lookup
 from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.reading import is_a
+from tracer.sources.reading import instance_dict, is_a
 from tracer.sources.roots import ModuleGlobalsSource
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorVariable
@@ -39,10 +41,11 @@ def module_call(tx: Tracer, module: UserObjectVariable) -> VariableTracker | Non
         return None
     if any(_hooks_of_all(tx, table).truth(tx) for table in _GLOBAL_HOOK_TABLES):
         return None
-    for table in _HOOK_TABLES:
-        hooks = module.instance_attr(tx, table)
-        if hooks is None or hooks.truth(tx):
-            return None
+    if not _is_without_hooks(tx, module):
+        for table in _HOOK_TABLES:
+            hooks = module.instance_attr(tx, table)
+            if hooks is None or hooks.truth(tx):
+                return None
     compiled = module.get_attr(tx, "_compiled_call_impl")
     if not compiled.is_none():
         if not hasattr(compiled.python_type(), "_tracer_stands_for"):
@@ -56,7 +59,8 @@ def refuse_backward_hooks(tx: Tracer, module: VariableTracker, args: Iterable[Va
     real: Any = getattr(module, "value", None)
     if not isinstance(module, UserObjectVariable) or not is_a(real, torch.nn.Module) or not torch.is_grad_enabled():
         return
-    own = [module.instance_attr(tx, table) for table in _HOOK_TABLES if "backward" in table]
+    is_without = _is_without_hooks(tx, module)
+    own = [] if is_without else [module.instance_attr(tx, table) for table in _HOOK_TABLES if "backward" in table]
     of_all = [_hooks_of_all(tx, table) for table in _GLOBAL_HOOK_TABLES if "backward" in table]
     tables = [table for table in (*own, *of_all) if table is not None]
     if not any(table.truth(tx) for table in tables):
@@ -66,6 +70,21 @@ def refuse_backward_hooks(tx: Tracer, module: VariableTracker, args: Iterable[Va
         read = {table.source for table in tables}
         about_hooks = tuple(guard for guard in tx.output.guards if not read.isdisjoint(guard.sources()))
         unsupported("unsupported-module", value=f"{module.describe()}, which has backward hooks,", relies_on=about_hooks)
+
+
+def _is_without_hooks(tx: Tracer, module: UserObjectVariable) -> bool:
+    """Whether a module of the program has no hooks, which is one guard. False also where the trace has met one of the tables,
+    which it may have changed."""
+    attributes = None if module.source is None else instance_dict(module.value)
+    if attributes is None or not tx.effects.attributes(module).keys().isdisjoint(_HOOK_TABLES):
+        return False
+    assert module.source is not None
+    guard = EmptyDicts.of(module.source, attributes, _HOOK_TABLES, collections.OrderedDict)
+    if guard is None or tx.trace.met_elsewhere(guard, attributes):
+        return False
+    tx.trace.see_empty(guard, attributes)
+    tx.guard(guard)
+    return True
 
 
 def _hooks_of_all(tx: Tracer, table: str) -> VariableTracker:

@@ -10,14 +10,14 @@ from tracer import _C
 from tracer.guards.attributes import HasAttr
 from tracer.guards.base import Guard
 from tracer.guards.constants import LIBRARY_VALUES, same_constant
-from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, keys_match, ordered_keys_match
+from tracer.guards.containers import DictContains, DictKeysMatch, EmptyDicts, LengthMatch, keys_match, ordered_keys_match
 from tracer.guards.identity import IdMatch, TypeMatch
 from tracer.guards.references import ObjectRef
 from tracer.guards.tensors import TensorMatch
 from tracer.guards.values import EqualsMatch
 from tracer.sources.attributes import TypeSource
 from tracer.sources.base import Source
-from tracer.sources.reading import size
+from tracer.sources.reading import instance_dict, size
 
 if TYPE_CHECKING:
     from tracer.runtime.frame_state import DynamismPolicy
@@ -178,6 +178,7 @@ _HOLDS: dict[type[Guard], Callable[[Any, Any], bool]] = {
     HasAttr: _has_attribute,
     DictContains: _contains,
     DictKeysMatch: lambda guard, value: (ordered_keys_match if guard.ordered_dict else keys_match)(value, guard.keys),
+    EmptyDicts: lambda guard, value: guard.holds(instance_dict(value)),
     LengthMatch: lambda guard, value: size(value) == guard.length,
     **dict.fromkeys(_IDENTITIES, _is_object),
 }

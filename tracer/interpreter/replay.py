@@ -18,6 +18,7 @@ from tracer.effects.dual_levels import level_of
 from tracer.errors import TraceAnew
 from tracer.graph.journal import Copied, Met, Reached, Recorded
 from tracer.graph.output_graph import EXAMPLE
+from tracer.guards.containers import EmptyDicts
 from tracer.guards.identity import SameObject
 from tracer.interpreter.blocks import Block, Position, lasts, path_of
 from tracer.interpreter.likeness import Likeness, form_of_tensor, parts_of
@@ -138,6 +139,9 @@ class Replay:
     def _check_objects(self) -> None:
         """The objects that the block met for the first time must be new in the other module, too, and as many."""
         builder = self._trace.builder
+        for guard in self._guards:
+            if type(guard) is EmptyDicts and self._trace.met_elsewhere(guard, instance_dict(self._move.value(guard.source))):
+                raise Unlike(f"a dict of {guard.source.name} was met before")
         seen: set[int] = set()
         for event in self._met:
             source = event.source
@@ -195,6 +199,8 @@ class Replay:
     def _run(self) -> VariableTracker:
         trace, block = self._trace, self._block
         for guard in self._guards:
+            if type(guard) is EmptyDicts:
+                trace.see_empty(guard, instance_dict(self._move.value(guard.source)))
             trace.restate(guard)
         for event in block.events(trace):
             if isinstance(event, Met):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracer import config, monitoring, user_marks, variables
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tracer.graph.fakes.wrapper_fakes import WrapperFake
     from tracer.graph.output_graph import GraphInput
     from tracer.guards.base import Guard
+    from tracer.guards.containers import EmptyDicts
+    from tracer.guards.references import ObjectRef
     from tracer.interpreter.translator import InstructionTranslator
     from tracer.protocol.tracer import Tracer
     from tracer.runtime.frame_state import DynamismPolicy
@@ -86,6 +88,7 @@ class Trace:
         self.builder = VariableBuilder(self)
         self.replayer = Replayer(self) if options.replays else None
         self.break_at = break_at
+        self.seen_empty: dict[int, tuple[Source, ObjectRef]] = {}  # dicts by id that are guarded to be empty: place and class
         self.steps = 0
         self.lines = monitoring.begin()  # those that frames of the program come to
         self.frame: InstructionTranslator | None = None  # the innermost one
@@ -274,6 +277,17 @@ class Trace:
             self.output.journal.guarded(guard)
         if type(guard) is TensorMatch and guard.spec.is_exact():
             self.restated_tensors.add(guard.source)
+
+    def met_elsewhere(self, guard: EmptyDicts, attributes: Mapping[str, Any] | None) -> bool:
+        """Whether the trace knows one of the dicts of a guard, on an object with this instance dict, by another place, or has met
+        it otherwise."""
+        found = guard.found(attributes)
+        is_met = any(self.builder.place_of(identity) is not None for identity, _ in found)
+        return is_met or any(self.seen_empty.get(identity, (place,))[0] != place for identity, place in found)
+
+    def see_empty(self, guard: EmptyDicts, attributes: Mapping[str, Any] | None) -> None:
+        """Notes that the dicts of a guard, on an object with this instance dict, are empty."""
+        self.seen_empty.update({identity: (place, guard.cls) for identity, place in guard.found(attributes)})
 
     def skip(self, steps: int, torch_calls: int) -> None:
         """Goes on as if so many instructions had run, and called so many of torch's functions."""

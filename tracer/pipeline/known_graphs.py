@@ -17,7 +17,7 @@ from shapes import emission
 from tracer import config
 from tracer.graph.same_graph import layout_of, same_graph
 from tracer.guards import arrays, memory, shapes, tensors
-from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, LengthMatch
+from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, EmptyDicts, LengthMatch
 from tracer.guards.identity import Distinct
 from tracer.guards.state import GlobalStateMatch
 from tracer.pipeline.trace_guards import guards_of
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tracer.guards.base import Guard
     from tracer.interpreter.trace import Trace
+    from tracer.sources.base import Source
 
 _OF_KEYS = (DictContains, DictKeysMatch, DictLengthReaches, LengthMatch)
 _OF_TENSORS = {module.__name__ for module in (arrays, memory, shapes, tensors)}
@@ -43,7 +44,14 @@ def outdates_itself(trace: Trace) -> bool:
         for target in trace.effects.mutated
         if isinstance(target, DictVariable) and target.source is not None and not isinstance(target.source.root(), LocalSource)
     }
-    return bool(written) and any(isinstance(guard, _OF_KEYS) and guard.source in written for guard in trace.output.guards)
+    return bool(written) and any(not written.isdisjoint(_dicts_of(guard)) for guard in trace.output.guards)
+
+
+def _dicts_of(guard: Guard) -> tuple[Source, ...]:
+    """The dicts of whose keys a guard tells."""
+    if isinstance(guard, EmptyDicts):
+        return guard.places()
+    return (guard.source,) if isinstance(guard, _OF_KEYS) else ()
 
 
 def callable_for(

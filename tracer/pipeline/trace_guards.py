@@ -11,7 +11,7 @@ from tracer import user_marks
 from tracer.bytecode.slots import slot_of_others
 from tracer.graph.fakes.nested_fakes import is_nested, ragged_size_of
 from tracer.guards.base import Guard
-from tracer.guards.identity import Distinct, TypeMatch
+from tracer.guards.identity import Distinct, SameObject, TypeMatch
 from tracer.guards.nested import RaggedMatch
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import GlobalStateMatch
@@ -75,8 +75,8 @@ def _ragged_sizes(trace: Trace) -> list[Guard]:
 
 
 def _distinct_containers(trace: Trace, code: CodeType) -> list[Guard]:
-    """A container or object that the trace changed must be another object than those that it could alias: all of the same class.
-    The dict of **kwargs is made by the call, so it aliases none."""
+    """A container or object that the trace changed must be another object than those that it could alias: all of the same class,
+    also dicts that were only seen to be empty. The dict of **kwargs is made by the call, so it aliases none."""
     keywords = slot_of_others(code, inspect.CO_VARKEYWORDS)
     made = None if keywords is None else LocalSource(keywords)
 
@@ -86,11 +86,19 @@ def _distinct_containers(trace: Trace, code: CodeType) -> list[Guard]:
         return []
     existing = [source for source in trace.builder.places(_CONTAINERS) if source != made]
     classes = {guard.source: guard.cls for guard in trace.output.guards if type(guard) is TypeMatch}
+    same: list[Guard] = []
+    for identity, (place, cls) in trace.seen_empty.items():
+        met_at = trace.builder.place_of(identity)
+        if met_at is None:
+            existing.append(place)
+            classes[place] = cls
+        elif met_at != place:
+            same.append(SameObject(met_at, place))
     groups = [
         tuple([source for source in existing if cls is None or classes.get(source) in (None, cls)])
         for cls in dict.fromkeys(classes.get(source) for source in changed)
     ]
-    return [Distinct(group) for group in groups if len(group) > 1]
+    return [*same, *(Distinct(group) for group in groups if len(group) > 1)]
 
 
 def _distinct_keys(trace: Trace) -> list[Guard]:

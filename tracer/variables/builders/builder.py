@@ -170,6 +170,11 @@ class VariableBuilder:
         """Whether an object that is no tensor was met before, wrapped or not."""
         return id(value) in self._by_identity
 
+    def place_of(self, identity: int) -> Source | None:
+        """Where the object with this id, which is no tensor, was met; None if it was not."""
+        found = self._by_identity.get(identity)
+        return None if found is None else found[1].source
+
     def is_by_identity(self, variable: VariableTracker) -> bool:
         """Whether no other variable represents the same object: it was remembered."""
         return variable in self._remembered
