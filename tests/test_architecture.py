@@ -91,6 +91,7 @@ DOORS: dict[str, set[str]] = {
     },
     "torch._numpy": {"tracer.graph.operations.array_operations"},
     "torch._subclasses": {
+        "tracer.compat_torch.fakes",
         "tracer.graph",
         "tracer.operators",
         "tracer.effects.fake_modes",

@@ -97,6 +97,8 @@ NAMES = (
     "torch._C._set_fwd_grad_enabled",
     "torch._C._set_grad_enabled",
     "torch._C._set_neg",
+    "torch._C._set_throw_on_mutable_data_ptr",
+    "torch._C._set_warn_deprecated_on_mutable_data_ptr",
     "torch._C._special",
     "torch._C._unset_dispatch_mode",
     "torch._TorchCompileInductorWrapper",

@@ -33,7 +33,7 @@ def module_of(graph: fx.Graph, attributes: torch.nn.Module | dict[str, Any]) -> 
     for node in graph.nodes:
         location: Any = node.meta.pop("location", None)
         if location is not None:
-            node.stack_trace = shown(location)
+            node.meta["stack_trace"] = shown(location)
         node.meta.pop("pure", None)
         if node.op.startswith("call_"):
             node.meta["source_fn_stack"] = [(node.name, node.target)]

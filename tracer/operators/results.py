@@ -68,7 +68,7 @@ class NewTensor(NamedTuple):
             torch._C._set_conj(meta, True)
         if self.neg:
             torch._C._set_neg(meta, True)
-        return FakeTensor(mode, meta, self.device)
+        return mode.fake_of(meta, self.device)
 
     def _meta(self, viewed: FakeTensor | None) -> torch.Tensor:
         if viewed is None:

@@ -98,4 +98,4 @@ def _exprs(mode: FakeMode, numbers: Sequence[Any]) -> list[IntExpr]:
 def _with_sizes_of_two(mode: FakeMode, tensor: FakeTensor) -> FakeTensor:
     """A fake of the same rank and kind, each size of which is 2."""
     meta = torch.empty([2] * tensor.dim(), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
-    return FakeTensor(mode, meta, tensor.fake_device)
+    return mode.fake_of(meta, tensor.fake_device)

@@ -47,9 +47,9 @@ def static_result(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mappin
             result = rule(*args, **kwargs)
     except Exception:
         return None
-    return (
-        tuple([FakeTensor(mode, each, device) for each in result]) if type(result) is tuple else FakeTensor(mode, result, device)
-    )
+    if type(result) is tuple:
+        return tuple([mode.fake_of(each, device) for each in result])
+    return mode.fake_of(result, device)
 
 
 def _new(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FakeTensor | None:
@@ -67,7 +67,7 @@ def _new(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
         return None
     with in_kernel_invocation_manager(mode), no_python_dispatcher():
         tensor = torch.empty(found.sizes, dtype=dtype, device="meta")
-    return FakeTensor(mode, tensor, _CPU)
+    return mode.fake_of(tensor, _CPU)
 
 
 class _Made(NamedTuple):

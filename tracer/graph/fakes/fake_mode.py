@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import _DISPATCH_HANDLE_DIRECTLY, _DISPATCH_M
 from torch.nested._internal.nested_tensor import NestedTensor
 
 from tracer import operators
+from tracer.compat_torch.fakes import FakeMaker
 from tracer.discovery import import_modules
 from tracer.graph.fakes.memory_overlap import check_overlap, lies_over_itself
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
@@ -38,6 +39,7 @@ class FakeMode(FakeTensorMode):
     def __init__(self, shape_env: TorchShapeEnv, asks_layout: bool = False) -> None:
         super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)
         self.torch_env = shape_env
+        self._maker = FakeMaker()
         # Whether conditions on sizes decide how a result lies in memory. If not, it is guessed: few programs depend on it.
         self.asks_layout = asks_layout
         self.layout_guessed = False  # whether that was done
@@ -64,6 +66,10 @@ class FakeMode(FakeTensorMode):
         self.seqlens: list[tuple[dict[str, Any], dict[str, torch.Tensor], Any]] = []
         self.written_in_nested: list[int] = []  # storages that operations on nested tensors wrote to
         self.met_nested = False  # whether there are fakes of nested tensors
+
+    def fake_of(self, meta: torch.Tensor, device: torch.device) -> FakeTensor:
+        """The fake on `device` of a tensor on the meta device."""
+        return self._maker.make(self, meta, device)
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None

@@ -165,7 +165,7 @@ class FakeWorld:
                 meta = torch._C._set_conj(meta, True) or meta
             if tensor.is_neg():
                 meta = torch._C._set_neg(meta, True) or meta
-            fake = FakeTensor(self.fake_mode, meta, tensor.device)
+            fake = self.fake_mode.fake_of(meta, tensor.device)
         return self._with_autograd(tensor, fake)
 
     def _with_autograd(self, tensor: torch.Tensor, fake: FakeTensor) -> FakeTensor:
