@@ -21,9 +21,8 @@ from tracer.backends.registry import (
     lookup_backend,
 )
 from tracer.backends.verify import verify
-from tracer.compat_torch.facts import dual_level, leave_dual_levels
+from tracer.compat_torch.thread_state import dispatch_state, dual_level, leave_dual_levels
 from tracer.exc import BackendCompilerFailed, UserError
-from tracer.graph.fakes.fake_tensors import dispatch_state
 
 if TYPE_CHECKING:
     from tracer.graph.output_graph import GraphInput

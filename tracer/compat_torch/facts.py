@@ -9,7 +9,6 @@ import inspect
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 from torch.utils import checkpoint
 
 
@@ -28,15 +27,3 @@ def body_of_checkpoint() -> Any:
     Up to torch 2.13 it is that function itself, below a decorator, since 2.14 one that it hands all on to.
     """
     return getattr(checkpoint, "_checkpoint_impl", inspect.unwrap(checkpoint.checkpoint))
-
-
-def dual_level() -> int:
-    """The number of the innermost level of forward AD that was entered in Python; -1 outside of all."""
-    level: int = forward_ad._current_level
-    return level
-
-
-def leave_dual_levels(outer: int) -> None:
-    """Leaves the levels of forward AD that were entered in the one with the number `outer`."""
-    while dual_level() > outer:
-        forward_ad.exit_dual_level()

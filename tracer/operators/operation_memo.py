@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tracer import _C
-from tracer.compat_torch.facts import dual_level
+from tracer.compat_torch.thread_state import dual_level
 from tracer.operators.layout import same
 from tracer.operators.memo import CallKey, new_tensor
 from tracer.operators.results import CachedResult, NewTensor, NotCacheable, SameArgument

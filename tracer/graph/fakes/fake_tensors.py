@@ -21,7 +21,7 @@ from shapes.env import INT64, ShapeEnv
 from shapes.policy import DimPolicy
 from shapes.polynomial import IntExpr
 from shapes.symbols import Symbol
-from tracer.compat_torch.facts import dual_level, leave_dual_levels
+from tracer.compat_torch.thread_state import dispatch_state, dual_level, leave_dual_levels
 from tracer.graph.fakes.fake_mode import FakeMode
 from tracer.graph.fakes.input_memory import RealMemory
 from tracer.graph.fakes.nested_fakes import makes_nested, nested_in, running_nested
@@ -326,11 +326,6 @@ def _excluding(keys: Any) -> contextlib.AbstractContextManager[Any]:
     excluded = exclude if keys is None else exclude | keys
     found: contextlib.AbstractContextManager[Any] = torch._C._ForceDispatchKeyGuard(include, excluded)
     return found
-
-
-def dispatch_state() -> tuple[Any, Any]:
-    """The dispatch keys that this thread includes, and those that it excludes."""
-    return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
 
 
 @contextlib.contextmanager

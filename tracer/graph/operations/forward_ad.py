@@ -10,7 +10,7 @@ from typing import Any
 from torch import fx
 from torch.autograd import forward_ad
 
-from tracer.compat_torch.facts import dual_level
+from tracer.compat_torch.thread_state import dual_level
 
 
 class DualLevel:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd import forward_ad
 
-from tracer.compat_torch.facts import dual_level
+from tracer.compat_torch.thread_state import dual_level
 from tracer.effects.dual_levels import DUAL_LEVEL, level_of
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models

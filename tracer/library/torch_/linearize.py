@@ -9,7 +9,7 @@ import torch
 from torch import func, fx
 from torch.utils import _pytree as pytree
 
-from tracer.compat_torch.facts import dual_level
+from tracer.compat_torch.thread_state import dual_level
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.operations.forward_ad import run_linearized
 from tracer.graph.output_graph import EXAMPLE
