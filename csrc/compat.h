@@ -206,6 +206,14 @@ type_dict(PyTypeObject *type)
 #endif
 }
 
+/* Where an object keeps its dict; NULL if it has none, or if the interpreter keeps it (see `type_dict`). */
+static inline PyObject **
+dict_place(PyObject *object)
+{
+    PyObject **place = _PyObject_GetDictPtr(object);
+    return place != NULL && *place == NULL && PyType_Check(object) ? NULL : place;
+}
+
 /* As PyDict_Next, with the hash under which the dict has the key. From 3.13 on, what gives both is not exported. */
 static inline int
 dict_next(PyObject *dict, Py_ssize_t *at, PyObject **key, PyObject **value, Py_hash_t *hash)

@@ -9,10 +9,14 @@
 static PyObject *
 own_entry(PyObject *object, PyObject *name, PyObject *in_type)
 {
+    if (PyType_Check(object)) {
+        PyObject *dict = type_dict((PyTypeObject *)object);
+        return dict == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(dict, name));
+    }
     if (in_type == NULL) {
         return _PyObject_GenericGetAttrWithDict(object, name, NULL, 1);
     }
-    PyObject **dict = _PyObject_GetDictPtr(object);
+    PyObject **dict = dict_place(object);
     return dict == NULL || *dict == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(*dict, name));
 }
 
@@ -43,7 +47,10 @@ raw_attr(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 static PyObject *
 instance_dict(PyObject *Py_UNUSED(module), PyObject *object)
 {
-    PyObject **dict = _PyObject_GetDictPtr(object);
+    PyObject **dict = dict_place(object);
+    if (dict == NULL && PyType_Check(object)) {
+        return Py_XNewRef(type_dict((PyTypeObject *)object));
+    }
     if (dict == NULL) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }

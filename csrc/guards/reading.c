@@ -33,7 +33,7 @@ read_member(PyObject *object, PyMemberDescrObject *member, PyObject **value, Rec
 BOTH_WAYS ReadResult
 read_own_entry(const Step *step, PyObject *object, PyObject *in_type, PyObject **value, Recording *recording)
 {
-    PyObject **place = recording != NULL ? NULL : _PyObject_GetDictPtr(object);
+    PyObject **place = recording != NULL ? NULL : dict_place(object);
     PyObject *dict = recording != NULL ? record_instance(recording, step->base) : place == NULL ? NULL : *place;
     int known = 1;
     if (dict != NULL) {
@@ -76,7 +76,7 @@ read_instance_dict(const Step *step, PyObject *object, PyObject **value, Recordi
         *value = record_instance(recording, step->base);
     }
     else {
-        PyObject **place = _PyObject_GetDictPtr(object);
+        PyObject **place = dict_place(object);
         *value = place == NULL ? NULL : *place;
     }
     return *value == NULL ? READ_UNKNOWN : READ_FOUND;

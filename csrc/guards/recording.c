@@ -85,7 +85,7 @@ record_instance(Recording *recording, Py_ssize_t step)
 {
     PyObject *object = recording->values[step];
     if (recording->instance[step] < 0) {
-        PyObject **place = _PyObject_GetDictPtr(object);
+        PyObject **place = dict_place(object);
         if (place != NULL && *place == NULL) {
             PyObject *made = PyObject_GenericGetDict(object, NULL);
             Py_XDECREF(made);

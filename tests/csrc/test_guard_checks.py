@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import types
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -49,6 +51,17 @@ class Shadowing:
     @property
     def __dict__(self):
         raise AssertionError("user code ran")
+
+
+@pytest.mark.parametrize(
+    ("cls", "name"), [(contextvars.Token, "MISSING"), (int, "real"), (OrderedDict, "fromkeys"), (Hostile, "slot")]
+)
+def test_of_a_class_its_own_dict_is_read_also_where_the_interpreter_keeps_it(cls, name):
+    before = vars(cls).copy()
+    assert raw_attr(cls, name) is instance_dict(cls)[name] is vars(cls)[name]
+    with pytest.raises(AttributeError, match="of its own"):
+        raw_attr(cls, "no such name")
+    assert vars(cls) == before
 
 
 def test_raw_attr_reads_slots_and_the_instance_dict():
