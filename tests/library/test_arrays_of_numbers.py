@@ -123,3 +123,26 @@ def test_struct_writes_to_buffers():
         return x + struct.unpack_from("<i", buffer, 4)[0], buffer, struct.unpack_from("<h", memoryview(buffer), offset=1)
 
     captured(fn, X)
+
+
+def test_a_view_that_is_not_read_again_keeps_its_buffer_from_being_resized():
+    def fn(x):
+        data = bytearray(b"abc")
+        view = memoryview(data)
+        try:
+            data.append(1)
+        except BufferError as error:
+            return x + 1, str(error), view is None
+        return x, bytes(data)
+
+    def unread(x):
+        data = bytearray(b"abc")
+        view = memoryview(data)  # noqa: F841
+        try:
+            data.append(1)
+        except BufferError as error:
+            return x + 1, str(error)
+        return x, bytes(data)
+
+    check(fn, X)
+    check(unread, X)

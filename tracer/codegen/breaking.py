@@ -25,6 +25,7 @@ from tracer.sources.roots import LocalSource
 from tracer.variables.builders.weak_references import leads_to
 from tracer.variables.classes.made_classes import MadeClassVariable
 from tracer.variables.exceptions.exceptions import HandledBefore
+from tracer.variables.objects.memory_views import MemoryViewVariable
 from tracer.variables.values.constant import NONE
 
 # (code, globals, whether its frame is the innermost one, whether it was called by another one, the arguments that hold what the
@@ -103,7 +104,7 @@ class BreakEmitter:
             live = self._live_locals(frame)
             for name, value in frame.locals.items():
                 is_missed = (
-                    _outlives_frame(value) or _holds_finalizer(value) or (watched and leads_to(cg.effects, [value], watched))
+                    _outlives_frame(value) or _death_is_noticed(value) or (watched and leads_to(cg.effects, [value], watched))
                 )
                 if name in live or is_missed:
                     cg.keep(value)
@@ -330,8 +331,8 @@ def _outlives_frame(value: VariableTracker | Unwrapped) -> bool:
     return value.source is not None and not isinstance(value.source, LocalSource)
 
 
-def _holds_finalizer(value: VariableTracker | Unwrapped) -> bool:
-    """Whether a value that the trace made holds an object at whose death code of the program runs."""
+def _death_is_noticed(value: VariableTracker | Unwrapped) -> bool:
+    """Whether a value that the trace made holds an object at whose death code of the program runs, or a buffer can be resized."""
     todo: list[VariableTracker | Unwrapped] = [value]
     seen = set()
     while todo:
@@ -341,6 +342,8 @@ def _holds_finalizer(value: VariableTracker | Unwrapped) -> bool:
                 return True
         elif part not in seen:
             seen.add(part)
+            if isinstance(part, MemoryViewVariable):
+                return True
             if part.source is None:
                 todo.extend(part.children())
             elif has_finalizer(part):
