@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import torch
+
 from tracer import config, errors, graph_breaks
 from tracer.effects.dual_levels import step_of_level
 from tracer.interpreter.loops import WHOLE_FRAME, step_before_loop, step_of_first_call
 from tracer.pipeline.assumptions import question_of
 from tracer.pipeline.reported_breaks import report_break
+from tracer.protocol.lazy import Unwrapped
+from tracer.sources.reading import type_mro
 
 if TYPE_CHECKING:
     from tracer.interpreter.trace import Trace
+    from tracer.interpreter.translator import InstructionTranslator
     from tracer.runtime.region_state import RegionState
 
 
@@ -95,7 +100,7 @@ class BreakPlacement:
         """The call of the optimizer in which the trace stopped. An optimizer that decides on data would end in dozens of small
         graphs: it is captured whole, or left to CPython."""
         frames = [] if trace.frame is None else trace.frame.frames()
-        of_optimizers = [str(frame.globals.get("__name__")).startswith("torch.optim.") for frame in frames]
+        of_optimizers = list(map(_is_of_optimizer, frames))
         if not any(of_optimizers):
             return None
         outermost = of_optimizers.index(True)
@@ -131,3 +136,12 @@ class BreakPlacement:
         elif frame.parent is not None:
             return frame.parent.step
         raise errors.LeftToCPython(error)
+
+
+def _is_of_optimizer(frame: InstructionTranslator) -> bool:
+    """Whether a frame runs code of torch.optim, or a method of an optimizer."""
+    if str(frame.globals.get("__name__")).startswith("torch.optim."):
+        return True
+    first = frame.locals.get(frame.code.co_varnames[0]) if frame.code.co_argcount else None
+    cls = type(first.value) if isinstance(first, Unwrapped) else getattr(first, "cls", None)
+    return isinstance(cls, type) and torch.optim.Optimizer in type_mro(cls)

@@ -65,8 +65,27 @@ def test_a_step_is_captured(name, warm):
     assert len(graphs) <= (1 if warm else 2)  # the first step makes the state
 
 
-@pytest.mark.parametrize("cls", [RAdam, ASGD])
-def test_a_step_that_decides_by_its_count_is_left_to_cpython(cls):
+class Cautious(torch.optim.Optimizer):
+    """An optimizer of the program's own, whose step reads data."""
+
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, {"lr": lr, "largest": 1e-6})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        group = self.param_groups[0]
+        for parameter in group["params"]:
+            state = self.state[parameter]
+            if not state:
+                state["mean"] = torch.zeros_like(parameter) if parameter.any() else torch.ones_like(parameter)
+            state["mean"].mul_(0.9).add_(parameter.grad, alpha=0.1)
+            group["largest"] = max(group["largest"], state["mean"].abs().max().item())
+        for parameter in group["params"]:
+            parameter.sub_(self.state[parameter]["mean"], alpha=group["lr"] / group["largest"])
+
+
+@pytest.mark.parametrize("cls", [RAdam, ASGD, Cautious])
+def test_a_step_that_decides_by_its_count_or_by_data_is_left_to_cpython(cls):
     graphs = Graphs()
     expected, seen = (_trained(cls, {}, decorate, True) for decorate in (lambda step: step, tracer.optimize(graphs.backend)))
     assert all(map(torch.equal, expected, seen))
