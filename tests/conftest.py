@@ -29,8 +29,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
-def pytest_collection_finish() -> None:
-    """What imports have made stays until the end. Collections, which many tests ask for, need not look at it again."""
+@pytest.fixture(autouse=True, scope="module")
+def what_is_there_is_not_looked_at_again() -> None:
+    """What imports and other modules of tests have made stays. Collections, which many tests ask for, look at what is new."""
     gc.collect()
     gc.freeze()
 

@@ -16,14 +16,6 @@ from tests.soundness.watching import Watched
 X = torch.randn(2, 3)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def what_was_there_before_is_not_looked_at_by_the_garbage_collector():
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 def copy_with_globals(fn, **names):
     return types.FunctionType(fn.__code__, {**fn.__globals__, **names}, fn.__name__, fn.__defaults__, fn.__closure__)
 
