@@ -237,10 +237,9 @@ class BreakEmitter:
             except ResumeError as error:
                 unsupported("cannot-reconstruct", value=str(error))
             name = self.resumes[key] = self._name_resume(offset)
-            on_stack = code.co_varnames[: code.co_argcount - len(locals_)]
-            given = on_stack[len(on_stack) - len(results) :], [local for local, held in handed.items() if isinstance(held, str)]
+            given = _result_arguments(code, len(results), handed)
             innermost, inlined = frame is cg.trace.frame, frame.parent is not None
-            self._extras.bind(name, self._make_resume(code, frame.globals, innermost, inlined, (*given[0], *given[1])))
+            self._extras.bind(name, self._make_resume(code, frame.globals, innermost, inlined, given))
         self._describe(way, name, frame, [*stack, *results, *handed.values()], result_names)
         unread = [value for local, value in locals_now.items() if local not in live and local not in overwritten]
         kept = {value for value in unread if isinstance(value, str)}
@@ -293,6 +292,14 @@ class BreakEmitter:
             cg.asm.load_fast(value)
         else:
             cg.load(value)
+
+
+def _result_arguments(code: types.CodeType, count: int, handed: dict[str, Held]) -> tuple[str, ...]:
+    """The arguments of a resume function that hold what the instruction of the break gave: the last `count` of its stack, and
+    locals that it was stored in. The locals `handed` come behind the stack."""
+    on_stack = code.co_varnames[: code.co_argcount - len(handed)]
+    stored = [local for local, held in handed.items() if isinstance(held, str)]
+    return (*on_stack[len(on_stack) - count :], *stored)
 
 
 def _live_or_in_cells(frame: InstructionTranslator, index: int) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.autograd import forward_ad
 
-from tracer.effects.torch_state import ContextKind, TorchState
+from tracer.effects.torch_state import ContextKind, OpenContext, TorchState
 from tracer.graph.operations.forward_ad import enter_dual_level, exit_dual_level
 from tracer.graph_breaks import unsupported
 
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 DUAL_LEVEL = ContextKind(forward_ad.dual_level.__enter__, forward_ad.dual_level.__exit__, enter_dual_level, exit_dual_level, ())
 
 
+def innermost_level(state: TorchState) -> OpenContext | None:
+    """The innermost level that the trace has entered; None outside of all."""
+    return next((context for context in reversed(state.open) if context.kind is DUAL_LEVEL), None)
+
+
 def level_of(state: TorchState) -> int:
     """The number of the innermost level that the trace has entered; -1 outside of all."""
-    opened = [context.real for context in state.open if context.kind is DUAL_LEVEL]
-    return opened[-1].number if opened else -1
+    innermost = innermost_level(state)
+    return -1 if innermost is None else innermost.real.number
 
 
 def step_of_level(trace: Trace) -> int | None:

@@ -93,7 +93,7 @@ class SizesOfDraw:
         hints = {key: hint(value.example) for key, value in self.values.items()}
         if None in hints.values():
             self._refuse("of a number that depends on data")
-        return {key: int(hint) for key, hint in hints.items() if hint is not None}
+        return {key: int(number) for key, number in hints.items() if number is not None}
 
     def shape(self, draw: Draw, sample: Any, again: Callable[[Draw], Any]) -> tuple[Any, ...]:
         """The shape of what is drawn, where `sample` is what `again` gives for the draw of this call."""

@@ -8,7 +8,7 @@ import torch
 from torch.autograd import forward_ad
 
 from tracer.compat_torch.thread_state import dual_level
-from tracer.effects.dual_levels import DUAL_LEVEL, level_of
+from tracer.effects.dual_levels import DUAL_LEVEL, innermost_level, level_of
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
@@ -41,10 +41,10 @@ def exit_dual_level(tx: Tracer, *, level: Value = NONE) -> Value:
     number = level.constant()
     if number is not None and number != level_of(state):
         tx.run_now(forward_ad.exit_dual_level, level=number)
-    opened = [context for context in state.open if context.kind is DUAL_LEVEL]
-    if not opened:
+    innermost = innermost_level(state)
+    if innermost is None:
         unsupported("with-block", value="forward_ad.exit_dual_level()")
-    state.leave(opened[-1])
+    state.leave(innermost)
     return NONE
 
 

@@ -17,7 +17,7 @@ from tracer.guards.identity import Distinct, TypeMatch
 from tracer.guards.values import EqualsMatch
 from tracer.library.draws_of_sizes import seed_of
 from tracer.library.random_ import DrawnGeneratorVariable, draw_of, state_in_graph
-from tracer.operators.layout import hint
+from tracer.operators.layout import hints
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
@@ -121,9 +121,9 @@ def _drawn(
     if any(size is None for size in sizes):
         unsupported("random-state", name=f"{name}, of a size that depends on data,")
     draw = draw_of(tx, torch.Generator, function, generator, (*args, *sizes), {})
-    shape = [hint(size) for size in like.shape]
+    shape = hints(like.shape)
     tried = torch.Generator("cpu" if generator.source is None else generator.value.device)
-    _try(function, tried, *args, *(shape if torch.randperm in args else [1] * len(shape)))
+    _try(function, tried, *args, *(shape if torch.randperm in args else (1,) * len(shape)))
     number = tx.effects.draw(draw)
     fake = tx.output.world.run(torch.empty, (tuple(like.shape),), {"dtype": like.dtype, "device": like.device})
     real = torch.empty(shape, dtype=like.dtype, device=like.device)

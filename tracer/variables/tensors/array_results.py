@@ -12,7 +12,7 @@ import torch
 from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, value_in_trials
 from tracer.graph.operations.array_operations import ArrayOperation
 from tracer.graph_breaks import unsupported
-from tracer.operators.layout import hint
+from tracer.operators.layout import hint, hints
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.tensors.tensor import TensorVariable
@@ -96,7 +96,7 @@ class ArrayResults:
         return in_one or _owner(one) is _owner(other)
 
     def _check(self, fake: torch.Tensor, expected: Any) -> None:
-        sizes = tuple(map(hint, fake.shape))  # None for one that depends on data
+        sizes = hints(fake.shape)  # None for one that depends on data
         alike = len(sizes) == expected.ndim and all(a in (None, b) for a, b in zip(sizes, expected.shape))
         if numpy_dtype(fake.dtype) != expected.dtype or not alike:
             self._differs()

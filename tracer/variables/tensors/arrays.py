@@ -20,7 +20,7 @@ from tracer.graph.operations.numpy_calls import NumpyCall
 from tracer.graph_breaks import unsupported
 from tracer.guards.arrays import NumpyErrorsMatch, ScalarMatch
 from tracer.guards.unchanged import find
-from tracer.operators.layout import hint
+from tracer.operators.layout import hint, hints
 from tracer.protocol.models import model_of
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
@@ -337,7 +337,7 @@ def _call_numpy(
     """Records a call of NumPy itself in the graph; None where a graph cannot hold it."""
     args, make_arguments = _as_arrays(tx, args)
     arrays = list(_arrays(tx, [*args, *kwargs.values()]))
-    known_sizes = all(hint(size) is not None for array in arrays for size in array.tensor.fake.shape)
+    known_sizes = all(None not in hints(array.tensor.fake.shape) for array in arrays)
     if not arrays or not known_sizes or not all(_is_written(tx, value) for value in (*args, *kwargs.values())):
         return None
     graph_args = tuple(_graph_arg(tx, arg) for arg in args)

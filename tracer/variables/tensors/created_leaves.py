@@ -19,7 +19,7 @@ from tracer.graph.fakes.exchanged_data import exchanged
 from tracer.graph.fakes.fake_tensors import is_symbolic
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
-from tracer.operators.layout import hint
+from tracer.operators.layout import hints
 from tracer.sources.tensors import DrawnTensorSource
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def in_leaf(tx: Tracer, make: Callable[..., torch.Tensor], data: TensorVariable,
         unsupported("tensor-subclass", cls="Parameter", source="sizes that depend on data, or numbers that have no gradient")
     number = tx.effects.draw(Draw(make, None, (fake.dtype, fake.device, *sizes), {}))
     empty = tx.output.world.run(make, (fake.dtype, fake.device, *fake.shape), {})
-    real = make(fake.dtype, fake.device, *map(hint, fake.shape))
+    real = make(fake.dtype, fake.device, *hints(fake.shape))
     node = tx.output.add_input(DrawnTensorSource(number), real, empty, own_memory=True)
     inside: Any = tx.output.call_function(exchanged, (node, data.node), {})
     inside.fake.exchanged_at = step
