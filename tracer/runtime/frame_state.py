@@ -94,6 +94,8 @@ class DynamismPolicy:
 
     def dims(self, source: Source, tensor: torch.Tensor) -> tuple[list[DimPolicy], list[DimConstraint | None]]:
         """Policy and constraint of each dim of a tensor input."""
+        if self._is_fixed(tensor):
+            return [DimPolicy.STATIC] * tensor.dim(), [None] * tensor.dim()
         known = self._dims.get(source.name)
         if known is None:
             known = self._dims[source.name] = self._decide_dims(source, tensor)
@@ -102,10 +104,16 @@ class DynamismPolicy:
     def strides(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy] | None:
         """Policies for the strides of a tensor input: DYNAMIC for a symbol, DUCK for one unless sizes say what the stride is, as
         they do of a contiguous tensor. None: no stride is a symbol."""
+        if self._is_fixed(tensor):
+            return None
         known = self._strides.get(source.name)
         if known is None:
             known = self._strides[source.name] = self._decide_strides(source, tensor)
         return known if any(policy is not DimPolicy.STATIC for policy in known) else None
+
+    def _is_fixed(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is a parameter of which nobody said that a size or a stride is a symbol. A model has hundreds."""
+        return _is_fixed_parameter(tensor) and not (self.declared or dim_marks(tensor) or any(sizes_by_name.said()))
 
     def _decide_strides(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy]:
         sizes: Sequence[int] = tensor.shape
