@@ -30,7 +30,7 @@ from tests.fuzz import module_programs, programs, tensor_programs
 from tests.fuzz.campaign import sample, write
 from tests.fuzz.features import newer_syntax
 from tests.fuzz.programs import Program
-from tests.fuzz.running import run
+from tests.fuzz.running import run, run_plain
 from tests.fuzz.shrinking import shrunk
 from tests.fuzz.tally import COMPILERS_RESULT, Tally, table
 
@@ -56,6 +56,8 @@ def main(args: list[str]) -> int:
             program = generate(int(seed))
             verdict = run(program)
             print(program.body, verdict, verdict.difference, sep="\n")
+        case ["plain", seed]:
+            run_plain(generate(int(seed)))
         case ["shrink", *seeds]:
             for seed in seeds:
                 _shrink(generate(int(seed)))

@@ -170,20 +170,25 @@ def fingerprint() -> str:
 
 
 def in_process(seeds: range, backend: str | None = None) -> dict[str, Any]:
-    """The statistics of a chunk; where the process died, those of its programs one by one."""
-    command = [sys.executable, "-m", "tests.fuzz", "chunk", str(seeds.start), str(seeds.stop)]
-    if backend is not None:
-        command += ["--backend", backend]
-    done = subprocess.run(command, cwd=_ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True, text=True)
+    """The statistics of a chunk; where the process died, those of its programs one by one. A program of which CPython dies as
+    well, without a tracer, is shared: PyTorch has defects that end the process."""
+    done = _run("chunk", seeds.start, seeds.stop, backend=backend)
     if done.returncode == 0:
         return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
     if len(seeds) == 1:
-        dead = Statistics(programs=1, failures=[(seeds.start, "death", f"exit {done.returncode}: {done.stderr[-500:]}")])
+        dead, plain = Statistics(programs=1), _run("plain", seeds.start, backend=backend)
+        found = (seeds.start, "death", f"exit {done.returncode}: {done.stderr[-500:]}")
+        (dead.shared if plain.returncode else dead.failures).append(found)
         return dead.as_json()
     whole, middle = Statistics(), (seeds.start + seeds.stop) // 2
     for half in (range(seeds.start, middle), range(middle, seeds.stop)):
         whole.merge(in_process(half, backend))
     return whole.as_json()
+
+
+def _run(*words: Any, backend: str | None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.fuzz", *map(str, words), *(() if backend is None else ("--backend", backend))]
+    return subprocess.run(command, cwd=_ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True, text=True)
 
 
 def write(seeds: range, processes: int | None = None) -> Statistics:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -215,6 +217,22 @@ def test_a_tally_goes_on_where_it_stopped_and_runs_again_what_differed(tmp_path:
     chunks = [range(900_000, 900_050), range(900_050, 900_100), range(900_003, 900_004), range(900_100, 900_120)]
     assert ran == [(chunk, "aot_eager") for chunk in chunks]
     assert "| aot_eager | 900000:900120 | 120 | 240 | 0 | 0 | 1 | 1 | 2 |" in tally.table([tally.Tally("aot_eager", tmp_path)])
+
+
+@pytest.mark.parametrize("plain_dies", [True, False])
+def test_a_program_that_ends_its_process_is_shared_if_it_does_so_without_a_tracer(
+    monkeypatch: pytest.MonkeyPatch, plain_dies: bool
+) -> None:
+    def run_in_process(kind: str, *seeds: int, backend: str) -> subprocess.CompletedProcess[str]:
+        dies = plain_dies if kind == "plain" else 900_002 in range(*seeds)
+        gave = "" if dies or kind == "plain" else json.dumps(Statistics(programs=len(range(*seeds))).as_json())
+        return subprocess.CompletedProcess([], -11 if dies else 0, gave, "")
+
+    monkeypatch.setattr(campaign, "_run", run_in_process)
+    found = campaign.in_process(range(900_000, 900_004), "aot_eager")
+    assert found["programs"] == 4
+    there, elsewhere = ("shared", "failures") if plain_dies else ("failures", "shared")
+    assert [(seed, kind) for seed, kind, _ in found[there]] == [(900_002, "death")] and not found[elsewhere]
 
 
 def test_a_sample_of_a_backend_is_one_of_programs_of_tensors() -> None:
