@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import struct
 import threading
 import types
 import weakref
@@ -32,6 +33,7 @@ from tracer.variables.exceptions.exception_groups import ExceptionGroupVariable
 from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.objects.structs import StructVariable
 from tracer.variables.objects.thread_locals import ThreadLocalObjectVariable, ThreadLocalVariable
 from tracer.variables.values.constant import ConstantVariable
 
@@ -64,6 +66,13 @@ def _static_or_class_method(builder: VariableBuilder, tx: Tracer, value: Any, so
 def _property(builder: VariableBuilder, tx: Tracer, value: property, source: Source) -> VariableTracker:
     builder.guard(TypeMatch(source, property))
     return builder.remember(value, ExistingPropertyVariable(value, source))
+
+
+@tracks(struct.Struct)
+def _struct(builder: VariableBuilder, tx: Tracer, value: struct.Struct, source: Source) -> VariableTracker:
+    builder.guard(TypeMatch(source, struct.Struct))
+    builder.guard(EqualsMatch(GenericAttrSource(source, "format"), value.format))  # calling __init__ again changes it
+    return builder.remember(value, StructVariable(value, source))
 
 
 @tracks_subclasses(types.SimpleNamespace)
