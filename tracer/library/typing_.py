@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 
-@models(vars(typing.NewType)["__call__"])
+@models(vars(typing)["_idfunc"])
 def _new_type(tx: Tracer, value: VariableTracker, /) -> VariableTracker:
     """A call of what `NewType` made: the value itself."""
     return value
