@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -98,3 +99,39 @@ def test_shared_dicts_are_read_in_one_graph() -> None:
         return x * ONE.rate + OTHER.rate, SETTINGS.rate, SETTINGS["rate"], "rate" in SETTINGS, vars(SETTINGS) == made, made
 
     captured(f, X)
+
+
+def _scaled(x: torch.Tensor, *, by: int = 1) -> torch.Tensor:
+    return x * by
+
+
+SCALED = functools.partial(_scaled, by=2)
+
+
+@pytest.mark.parametrize("called_before", [False, True])
+def test_keywords_that_change_are_those_of_the_next_call(called_before: bool) -> None:
+    def f(x: torch.Tensor) -> Any:
+        first = (_scaled(x), SCALED(x)) if called_before else None
+        _scaled.__kwdefaults__["by"] = 3
+        SCALED.keywords["by"] = 5
+        made = _scaled(x), SCALED(x)
+        _scaled.__kwdefaults__["by"] = 1
+        SCALED.keywords["by"] = 2
+        return first, made
+
+    breaks(f, X)
+
+
+def test_keywords_of_a_partial_object_that_is_made_inside() -> None:
+    def f(x: torch.Tensor) -> Any:
+        made = functools.partial(_scaled, by=2)
+        made.keywords["by"] = 5
+        return made(x), made.keywords
+
+    breaks(f, X)
+
+    def read(x: torch.Tensor) -> Any:
+        made = functools.partial(_scaled, by=2)
+        return made(x), made.keywords["by"], made.keywords is made.keywords, SCALED.keywords["by"], dict(SCALED.keywords)
+
+    captured(read, X)

@@ -78,6 +78,14 @@ class Effects:
         """`variable`, which existed before, is the dict `held`, or keeps its attributes or items in it."""
         self._shared_dicts.note(held, variable, self.mutated)
 
+    def note_copy(self, variable: VariableTracker) -> None:
+        """A dict that stands for one which is read elsewhere."""
+        self._shared_dicts.note_copy(variable)
+
+    def note_read(self, held: dict[str, Any]) -> None:
+        """The items of a dict that existed before are read without the variable of the dict."""
+        self._shared_dicts.note_read(held, self.mutated)
+
     def _begin(self, target: VariableTracker) -> None:
         """`target`, or an attribute of it, is about to change."""
         self.cached.refuse_change(target)

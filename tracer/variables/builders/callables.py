@@ -151,6 +151,7 @@ def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -
     keywords = tx.wrap(value.keywords, GenericAttrSource(source, "keywords"))
     assert isinstance(keywords, DictVariable)
     kwargs = {key.constant(): item for key, item in keywords.pairs(tx)}
+    tx.effects.note_read(value.keywords)
     return builder.remember(value, PartialVariable(function, args, kwargs, functools.partial, source, value))
 
 
