@@ -10,11 +10,14 @@ import bisect
 import collections
 import contextvars
 import copy
+import csv
 import dataclasses
+import datetime
 import enum
 import functools
 import hashlib
 import heapq
+import hmac
 import importlib
 import importlib.util
 import inspect
@@ -29,6 +32,7 @@ import os
 import pickle
 import random
 import re
+import string
 import struct
 import sys
 import threading
@@ -37,6 +41,7 @@ import types
 import typing
 import warnings
 import weakref
+import zlib
 
 CONTEXT = contextvars.ContextVar("CONTEXT")
 PATTERN = re.compile(r"(?P<word>[a-z]+)(?P<number>\d)")
@@ -215,6 +220,6 @@ space = types.SimpleNamespace(a=1, b=[2])
 NAMES = {name: value for name, value in globals().items() if not name.startswith("__") and name not in ("NAMES", "annotations")}
 NAMES["_abc"] = _abc
 _ = (
-    array, ast, bisect, collections, copy, dataclasses, enum, hashlib, heapq, importlib, inspect, io, itertools, json, math,
-    numbers, os, pickle, random, re, struct, sys, threading, time, types, warnings, weakref,
+    array, ast, bisect, collections, copy, csv, dataclasses, datetime, enum, hashlib, heapq, hmac, importlib, inspect, io,
+    itertools, json, math, numbers, os, pickle, random, re, string, struct, sys, threading, time, types, warnings, weakref, zlib,
 )  # fmt: skip

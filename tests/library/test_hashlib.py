@@ -1,10 +1,12 @@
-"""Hashes of bytes that are known while tracing; functions of texts and of complex numbers."""
+"""Hashes of bytes that are known while tracing, and what is compressed of them; functions of texts and of complex numbers."""
 
 from __future__ import annotations
 
 import cmath
 import hashlib
+import hmac
 import unicodedata
+import zlib
 from typing import Any
 
 import torch
@@ -73,3 +75,53 @@ def test_functions_of_complex_numbers_and_texts() -> None:
         return x * numbers[0].real, numbers, texts, found
 
     captured(f, X)
+
+
+def test_hashes_by_name_with_options_and_keys() -> None:
+    def f(x: torch.Tensor) -> Any:
+        keyed = hmac.new(b"key", digestmod=hashlib.sha256)
+        keyed.update(b"a")
+        copied = keyed.copy()
+        keyed.update(b"b")
+        named = hashlib.new("sha1", b"a", usedforsecurity=False)
+        others = hashlib.shake_128(b"a").hexdigest(5), hashlib.blake2b(b"a", digest_size=9, person=b"p").hexdigest()
+        derived = hashlib.pbkdf2_hmac("sha256", b"word", b"salt", 3), hmac.digest(b"key", b"a", "sha512")
+        same = hmac.compare_digest(keyed.hexdigest(), copied.hexdigest())
+        return x + same, keyed.digest(), copied.hexdigest(), keyed.name, named.hexdigest(), others, derived
+
+    captured(f, X)
+
+
+def test_hashes_and_compressors_that_leave_the_frame_go_on() -> None:
+    def f(x: torch.Tensor) -> Any:
+        keyed, packer, unpacker = hmac.new(b"key", b"a", "md5"), zlib.compressobj(level=9), zlib.decompressobj()
+        keyed.update(b"b")
+        first = packer.compress(b"abc" * 50)
+        text = unpacker.decompress(zlib.compress(b"xyz") + b"rest", 2)
+        print(end="")
+        keyed.update(b"c")
+        return x + 1, keyed.hexdigest(), first + packer.copy().flush(), text, unpacker.flush(), unpacker.unused_data
+
+    breaks(f, X)
+
+
+def test_bytes_are_compressed_and_decompressed_piece_by_piece() -> None:
+    def f(x: torch.Tensor) -> Any:
+        packer = zlib.compressobj(1)
+        packed = b"".join(map(packer.compress, (b"a" * 40, b"b"))) + packer.flush()
+        unpacker = zlib.decompressobj()
+        return x + len(packed), unpacker.decompress(packed, max_length=30), unpacker.unconsumed_tail, unpacker.eof
+
+    captured(f, X)
+
+
+def test_what_cannot_be_decompressed_is_left_to_cpython() -> None:
+    def f(x: torch.Tensor) -> Any:
+        unpacker = zlib.decompressobj()
+        try:
+            unpacker.decompress(b"no such bytes")
+        except zlib.error as error:
+            return x + 1, str(error)
+        return x
+
+    breaks(f, X)

@@ -297,7 +297,7 @@ LEFT_TO_NUMPY = {
     "no such function in torch": lambda a: np.piecewise(a, [a > 0], [lambda part: part * 2, 0]),
     "random numbers": lambda a: a.shape[0] + np.random.RandomState([1, 2]).rand(2),
     "a function of a tensor": lambda a: np.sin(torch.ones(2)) + 1,
-    "no such attribute": lambda a: (a + 1).flags.writeable,
+    "no such attribute": lambda a: (a + 1).flags.owndata,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from datetime import date, timedelta, timezone
 
 import torch
@@ -118,6 +119,48 @@ def test_what_asks_the_program_or_the_process_is_left_to_python():
     for read in asking:
         breaks(lambda x, read=read: (x * 2, read()), X)
     check(lambda x: (x * 2, datetime.datetime.now() > THEN, date.today() > THEN.date(), THEN.today() > THEN), X)
+
+
+def test_times_are_read_from_texts_and_taken_apart():
+    moment = THEN
+
+    def f(x):
+        read = datetime.datetime.strptime("2021-02-03 04:05:06 +0100", "%Y-%m-%d %H:%M:%S %z")
+        year, week, day = moment.isocalendar()
+        parts = moment.timetuple()
+        utc = read.astimezone(timezone.utc), read.timestamp(), datetime.datetime.fromtimestamp(7.5, tz=timezone.utc)
+        clock = time.strftime("%H:%M", time.gmtime(7000)), time.strptime("04:05 2020", "%H:%M %Y").tm_min, time.gmtime(0)[:3]
+        return (
+            x * week,
+            (year, day),
+            moment.isocalendar().week,
+            read,
+            utc,
+            parts,
+            parts.tm_yday,
+            list(parts),
+            parts == parts,
+            clock,
+        )
+
+    captured(f, X)
+
+
+def test_times_in_parts_are_guarded_by_value():
+    traced = tracer.compile(lambda x, parts: x * parts.tm_hour, backend="eager")
+    for hour in (1, 2, 1):
+        assert torch.equal(traced(X, time.gmtime(3600 * hour)), X * hour)
+    check(lambda x, parts, week: (x + 1, parts, week.week), X, time.gmtime(5), date(2020, 1, 2).isocalendar())
+
+
+def test_a_zone_that_the_text_does_not_tell_is_left_to_python():
+    for read in (
+        lambda: datetime.datetime.strptime("Jan 2020", "%b %Y"),
+        lambda: datetime.datetime.fromtimestamp(0).tzinfo,
+        lambda: len(time.strftime("%Y")),
+        lambda: THEN.astimezone(timezone.utc).tzinfo,
+    ):
+        breaks(lambda x, read=read: (x * 2, read()), X)
 
 
 def test_times_that_are_equal_differ_in_their_zones():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import collections
 import copy
+import math
 import types
 import typing
 
 import pytest
 import torch
 
-from tests.support import captured, check, check_made
+from tests.support import breaks, captured, check, check_made
 
 X = torch.ones(2)
 T = typing.TypeVar("T")
@@ -181,3 +182,65 @@ def test_a_class_method_written_in_c_that_super_finds_is_called_behind_a_break()
         return x + 1, list(CALLS)
 
     check(fn, X)
+
+
+UserId = typing.NewType("UserId", int)
+
+
+class Layers(torch.nn.Module):
+    """Its class holds builtins, which are not bound to the module."""
+
+    act = torch.relu
+    count = len
+    add = staticmethod(torch.add)
+
+    def forward(self, x):
+        return self.add(self.act(x), 1) * self.count([1, 2])
+
+
+class Sized:
+    """C calls the builtins that stand for special methods without the object."""
+
+    __call__ = len
+    root = math.sqrt
+
+    def __eq__(self, other):
+        return vars(self) == other.__dict__
+
+    def __repr__(self):
+        return f"Sized({self.__dict__})"
+
+
+def test_builtins_in_a_class_are_not_bound():
+    module = Layers()
+    captured(lambda x: (module(x - 1), Sized()([1, 2]), Sized().root(4.0), Sized.root(9.0), UserId(3) * x), X)
+
+
+def test_the_attributes_of_objects_are_compared_and_joined():
+    def f(x, given):
+        one, other = Sized(), Sized()
+        one.a = other.a = x
+        told = one == other, vars(given) == {"a": 2}, {"a": 2} != vars(given), repr(given), str(vars(given))
+        other.b = 2
+        return x + 1, told, one == other, vars(given) | {"b": 1}, {"b": 1, "a": 0} | vars(given), "%s" % vars(given)
+
+    given = Sized()
+    given.a = 2
+    captured(f, X, given)
+
+
+class Borrows:
+    """Holds a method that C binds to tensors only."""
+
+    sine = torch.Tensor.sin
+
+
+def test_a_method_of_another_class_is_not_bound():
+    def f(x):
+        try:
+            return Borrows().sine(x)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    breaks(f, X)
+    captured(lambda x: Borrows.sine(x), X)

@@ -60,3 +60,22 @@ def test_the_numbers_of_the_named_groups():
         return x + index["b"], dict(index), list(index), seen
 
     captured(fn, torch.ones(2))
+
+
+DIGITS = re.compile(r"\d+")
+FIND, REPLACE = DIGITS.search, DIGITS.sub
+
+
+def test_methods_of_a_pattern_that_a_global_or_a_default_holds():
+    def f(x, text, match=re.compile("[a-z]+").match):
+        return x * FIND(text).end(), match(text).group(), REPLACE("#", text), REPLACE(lambda found: found.group() * 2, text)
+
+    captured(f, X, "ab12 c3")
+
+
+def test_a_function_replaces_the_first_matches():
+    def f(x, text):
+        doubled = DIGITS.sub(lambda found: found.group() * 2, text, count=1)
+        return x + 1, doubled, DIGITS.subn(lambda found: "", string=text, count=2), re.sub("a", lambda found: "b", text, count=1)
+
+    captured(f, X, "a1a22a3")

@@ -15,6 +15,7 @@ from tracer.effects.handed_over import HandedOver
 from tracer.effects.lifetimes import check_attribute_release, check_object_release, check_release, held_before
 from tracer.effects.places import DescribedEffect, EffectPlaces
 from tracer.effects.random_draws import Draw
+from tracer.effects.shared_dicts import SharedDicts
 from tracer.locations import UserLocation
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.roots import LocalSource
@@ -52,6 +53,7 @@ class Effects:
         self.draws: list[Draw] = []  # random numbers, in order
         self.cached = CachedResults()
         self.handed_over = HandedOver()
+        self._shared_dicts = SharedDicts()
         self.changes: list[VariableTracker | None] = []  # what was about to change, each time; None as for `observer`
         self.answered = 0  # how many reads of what existed before the frame ran this log has answered
         self._has_changed_contents = False  # of something that existed before the frame ran
@@ -72,9 +74,22 @@ class Effects:
         self._begin(target)
         self._places.note(target)
 
+    def note_dict(self, held: Any, variable: VariableTracker) -> None:
+        """`variable`, which existed before, is the dict `held`, or keeps its attributes or items in it."""
+        self._shared_dicts.note(held, variable, self.mutated)
+
+    def note_copy(self, variable: VariableTracker) -> None:
+        """A dict that stands for one which is read elsewhere."""
+        self._shared_dicts.note_copy(variable)
+
+    def note_read(self, held: dict[str, Any]) -> None:
+        """The items of a dict that existed before are read without the variable of the dict."""
+        self._shared_dicts.note_read(held, self.mutated)
+
     def _begin(self, target: VariableTracker) -> None:
         """`target`, or an attribute of it, is about to change."""
         self.cached.refuse_change(target)
+        self._shared_dicts.refuse_change(target)
         self.handed_over.refuse_change(target)
         self._notify_observer(target)
         self.mutated.setdefault(target)

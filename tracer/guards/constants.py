@@ -6,6 +6,7 @@ import datetime
 import decimal
 import enum
 import math
+import time
 import types
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,8 @@ LIBRARY_VALUES = (
     datetime.datetime,
     datetime.timedelta,
     datetime.timezone,
+    time.struct_time,
+    type(datetime.date.min.isocalendar()),
     decimal.Decimal,
     *NATIVE_ENUMS,
 )
@@ -112,7 +115,7 @@ def _slice_parts(value: Any) -> tuple[Any, Any, Any]:
     return value.start, value.stop, value.step
 
 
-_PARTS_OF_VALUES = (int, bytes, str, datetime.timedelta, datetime.timezone)
+_PARTS_OF_VALUES = (int, bytes, str, type(None), datetime.timedelta, datetime.timezone)
 
 
 def _value_parts(value: Any) -> tuple[Any, ...]:
@@ -123,6 +126,10 @@ def _value_parts(value: Any) -> tuple[Any, ...]:
         case datetime.timezone():
             given: tuple[Any, ...] = value.__getinitargs__()  # type: ignore[attr-defined]  # has one, by its class
             return given
+        case time.struct_time():
+            return *value, value.tm_zone, value.tm_gmtoff
+        case tuple():
+            return tuple(value)
         case decimal.Decimal():
             sign, digits, exponent = value.as_tuple()
             return sign, "".join(map(str, digits)), str(exponent)

@@ -1,81 +1,53 @@
-"""hashlib: hashes of bytes that are known while tracing."""
+"""hashlib and hmac: hashes of bytes that are known while tracing. The classes of hmac, written in Python, are traced through."""
 
 from __future__ import annotations
 
+import _hashlib
 import hashlib
+import types
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.protocol.models import models
+from tracer.protocol.models import foldable, models
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.values.constant import NONE, ConstantVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.objects.made_objects import Recipe, make_object
+from tracer.variables.text import plain_form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer, ValueCodegen
+    from tracer.protocol.tracer import Tracer
 
-Value = VariableTracker
-_NAMES = "md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384 sha3_512".split()
-_READ = ("name", "digest_size", "block_size")
+_NAMES = "md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384 sha3_512 shake_128 shake_256 blake2b blake2s".split()
+_READ = frozenset(("name", "digest_size", "block_size"))
+_ASKED = frozenset(("digest", "hexdigest"))
+_CHANGING = frozenset(("update",))
 
-
-class HashVariable(VariableTracker):
-    """A hash object that the trace made, kept as its constructor (`function`) and all the data that was fed to it."""
-
-    def __init__(self, function: Any, options: dict[str, Any], data: bytes) -> None:
-        self.function = function
-        self.options = options
-        self.data = data
-
-    def real(self) -> Any:
-        return self.function(self.data, **self.options)
-
-    def python_type(self) -> type:
-        return type(self.real())
-
-    def get_attr(self, tx: Tracer, name: str) -> Value:
-        if name in _READ:
-            return ConstantVariable(getattr(self.real(), name))
-        if hasattr(self.python_type(), name):
-            return tx.bound_builtin_method(self, name)
-        return super().get_attr(tx, name)
-
-    def call_method(self, tx: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if not kwargs and name == "update" and len(args) == 1:
-            data = _constant_bytes(args[0])
-            tx.effects.mutate(self)
-            self.data += data
-            return NONE
-        if not args and not kwargs and name in ("digest", "hexdigest"):
-            return ConstantVariable(getattr(self.real(), name)())
-        if not args and not kwargs and name == "copy":
-            return HashVariable(self.function, self.options, self.data)
-        unsupported("unsupported-method", value=self.describe(), name=name)
-
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        options = {name: lambda value=value: cg.load_const(value) for name, value in self.options.items()}
-        cg.call_object(self.function, lambda: cg.load_const(self.data), **options)
+foldable(_hashlib.hmac_digest, _hashlib.compare_digest, hashlib.pbkdf2_hmac)
+if hasattr(hashlib, "scrypt"):
+    foldable(hashlib.scrypt)
 
 
-def _constant_bytes(value: Value) -> bytes:
-    """The bytes to be hashed; breaks the graph if they are no constant."""
-    if not value.is_constant() or type(value.constant()) is not bytes:
-        unsupported("unsupported-builtin", function=f"a hash of {value.describe()}")
-    found: bytes = value.constant()
-    return found
+def _plain(tx: Tracer, value: VariableTracker) -> Any:
+    """A plain value; for one of the functions of hashlib, the name of its algorithm."""
+    if isinstance(value, CallableVariable) and isinstance(value.value, types.BuiltinFunctionType):
+        function: Any = value.value
+        if function.__module__ == "_hashlib":
+            return function.__name__.removeprefix("openssl_")
+    return plain_form(tx, value)
 
 
 def _model_of(function: Any) -> Any:
-    def model(tx: Tracer, string: Value | None = None, *, usedforsecurity: Value | None = None) -> Value:
-        options = {} if usedforsecurity is None else {"usedforsecurity": usedforsecurity.constant()}
-        made = HashVariable(function, options, b"" if string is None else _constant_bytes(string))
+    def model(tx: Tracer, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        given = tuple(_plain(tx, arg) for arg in args)
+        named = {name: _plain(tx, value) for name, value in kwargs.items()}
         try:
-            made.real()
-        except ValueError:  # this machine forbids the algorithm
+            return make_object(tx, Recipe(function, given, named, _READ, _ASKED, _CHANGING))
+        except Exception:
+            # This machine may forbid the algorithm, and CPython says so in words of its own.
             unsupported("unsupported-builtin", function=f"hashlib.{function.__name__}")
-        return made
 
     return model
 
 
-for _name in _NAMES:
-    models(getattr(hashlib, _name))(_model_of(getattr(hashlib, _name)))
+for _function in dict.fromkeys((*(getattr(hashlib, name) for name in _NAMES), _hashlib.new, _hashlib.hmac_new)):
+    models(_function)(_model_of(_function))

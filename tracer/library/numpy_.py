@@ -16,6 +16,7 @@ import torch
 from tracer import _C
 from tracer.graph.operations.array_operations import array_operation, is_in_torch
 from tracer.graph_breaks import unsupported
+from tracer.library import numpy_views
 from tracer.library.polyfills import numpy_ as polyfills
 from tracer.library.warnings_ import defer_warning
 from tracer.protocol.inlining import transparent
@@ -31,18 +32,21 @@ if TYPE_CHECKING:
 
 Value = VariableTracker
 
-assert polyfills  # they come first: a function of them has no other model
+assert polyfills and numpy_views  # they come first: a function of them has no other model
 _NAMESPACES: tuple[tuple[str, ModuleType], ...] = (("", np), ("linalg.", np.linalg), ("fft.", np.fft))
 
 
 # Functions that `torch._numpy` lacks, and that do nothing but compute: of constants, NumPy computes them while tracing.
 _PURE = frozenset(
     """
-    base_repr binary_repr block concat cumulative_prod cumulative_sum delete digitize ediff1d histogram_bin_edges insert interp
-    intersect1d isin ix_ kaiser lexsort matrix_transpose nanargmax nanargmin nanmax nanmean nanmedian nanmin nanpercentile
+    astype base_repr binary_repr block compress concat cumulative_prod cumulative_sum delete digitize ediff1d
+    extract format_float_positional format_float_scientific frexp histogram_bin_edges insert interp
+    intersect1d isin ix_ kaiser lexsort matrix_transpose nanargmax nanargmin nanmax nanmean nancumprod nancumsum nanprod
+    nanmedian nanmin nanpercentile
     nanquantile nanstd nansum nanvar packbits partition argpartition permute_dims poly polyadd polyder polydiv polyfit polyint
     polymul polysub polyval pow ravel_multi_index roots select setdiff1d setxor1d spacing trapezoid trim_zeros union1d unpackbits
-    unravel_index unstack unwrap vecdot bitwise_count acos acosh asin asinh atan atan2 atanh
+    unravel_index unique_all unique_counts unique_inverse unique_values unstack unwrap
+    vecdot bitwise_count acos acosh asin asinh atan atan2 atanh
     """.split()
 )
 
@@ -101,7 +105,7 @@ def _ufunc_method(name: str) -> Any:
     return model
 
 
-for _name in ("reduce", "accumulate", "outer", "at"):
+for _name in ("reduce", "accumulate", "reduceat", "outer", "at"):
     models.of_plain_tensors(getattr(np.ufunc, _name))(_ufunc_method(_name))
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import foldable, models
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.objects.buffers import BufferVariable
+from tracer.variables.objects.structs import StructVariable, UnpackIterator
 from tracer.variables.text import plain_form
 from tracer.variables.values.constant import NONE
 
@@ -38,3 +40,15 @@ def _unpack_from(
     return tx.literal(
         tx.run_now(struct.unpack_from, plain_form(tx, format), held, 0 if offset is None else plain_form(tx, offset))
     )
+
+
+@models(struct.Struct)
+def _struct(tx: Tracer, format: VariableTracker) -> VariableTracker:
+    return StructVariable(tx.run_now(struct.Struct, plain_form(tx, format)))
+
+
+@models(struct.iter_unpack)
+def _iter_unpack(tx: Tracer, format: VariableTracker, buffer: VariableTracker, /) -> VariableTracker:
+    data = buffer.constant()  # what a buffer holds may change before the iterator reads it
+    items = list(tx.run_now(struct.iter_unpack, plain_form(tx, format), data))
+    return UnpackIterator(tx, TupleVariable([tx.literal(item) for item in items]))

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 
+@models(vars(typing)["_idfunc"])
+def _new_type(tx: Tracer, value: VariableTracker, /) -> VariableTracker:
+    """A call of what `NewType` made: the value itself."""
+    return value
+
+
 @models(typing.get_type_hints)
 def _get_type_hints(tx: Tracer, obj: VariableTracker, *, format: VariableTracker | None = None) -> VariableTracker:
     """For functions, whose annotations are guarded, and classes. Names in string annotations are looked up while tracing.

@@ -69,6 +69,76 @@ class WithoutRule(Function):
         return grad * 5 * ctx.saved_tensors[0]
 
 
+class WithJvp(Function):
+    """Two inputs, and another result for jvp and for backward than the derivative."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, y):
+        return x.exp() * y, y.view_as(y)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_forward(*inputs, output[0])
+        ctx.save_for_backward(inputs[0], output[0])
+        ctx.factor = 2
+
+    @staticmethod
+    def jvp(ctx, first, second):
+        x, y, out = ctx.saved_tensors
+        return out * first * 3 + x.exp() * second, second * ctx.factor * y.sin()
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        x, out = ctx.saved_tensors
+        return grad * out * 5, grad * x.exp()
+
+
+class MakesForJvp(Function):
+    """Its setup_context computes what jvp and backward read."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        slope = inputs[0] ** 2 * 3
+        ctx.save_for_backward(slope)
+        ctx.save_for_forward(slope)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return ctx.saved_tensors[0] * tangent
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.saved_tensors[0] * grad
+
+
+class RaisesInJvp(WithJvp):
+    @staticmethod
+    def jvp(ctx, first, second):
+        raise ValueError("no tangents")
+
+
+class SavesWhatItReturns(Function):
+    @staticmethod
+    def forward(x, y):
+        return x * y, y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, first, second):
+        return first, second
+
+
 class WithoutSetup(Function):
     @staticmethod
     def forward(ctx, x):
@@ -77,6 +147,10 @@ class WithoutSetup(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad
+
+
+def _exponential(x, y):
+    return WithJvp.apply(x, y)[0].sum()
 
 
 def _scaled(x, y):
@@ -98,6 +172,17 @@ PROGRAMS = {
     "vjp": lambda x: func.vjp(lambda a: WithoutRule.apply(a), x)[1](x),
     "what setup_context makes": lambda x: vmap(func.grad(lambda a: Summed.apply(a) * 2))(x),
     "jacrev of what setup_context makes": lambda x: func.jacrev(lambda a: Summed.apply(a) * a)(x[0]),
+    "jvp": lambda x: func.jvp(WithJvp.apply, (x, x + 1), (x.cos(), x.sin())),
+    "jvp of one input": lambda x: func.jvp(lambda a: WithJvp.apply(x.sin(), a), (x,), (x,)),
+    "jvp where no input has a tangent": lambda x: func.jvp(lambda a: a * WithJvp.apply(x, x)[0], (x,), (x,)),
+    "jvp in jvp": lambda x: func.jvp(lambda a: func.jvp(lambda b: WithJvp.apply(b, a)[0], (a,), (x,))[1], (x,), (x + 1,)),
+    "grad of jvp": lambda x: func.grad(lambda a: func.jvp(lambda b: WithJvp.apply(b, x)[0], (a,), (x,))[1].sum())(x),
+    "jvp of grad": lambda x: func.jvp(func.grad(_exponential), (x, x + 1), (x, x)),
+    "jacfwd": lambda x: func.jacfwd(lambda a: WithJvp.apply(a, x[0])[0])(x[1]),
+    "hessian": lambda x: func.hessian(_exponential)(x[0], x[1]),
+    "jvp in vmap": lambda x: vmap(lambda a: func.jvp(lambda b: WithJvp.apply(b, a)[0], (a,), (a + 1,)))(x),
+    "what setup_context makes for jvp": lambda x: func.jvp(MakesForJvp.apply, (x,), (x + 1,)),
+    "hessian of what setup_context makes": lambda x: func.hessian(lambda a: MakesForJvp.apply(a).sum())(x[0]),
 }
 
 
@@ -107,8 +192,11 @@ def test_it_is_captured_under_a_transform(name):
 
 
 LEFT_TO_CPYTHON = {
-    "a rule for jvp": lambda x: func.jvp(lambda a: WithoutRule.apply(a), (x,), (x,)),
+    "no rule for jvp": lambda x: func.jvp(lambda a: WithoutRule.apply(a), (x,), (x,)),
     "vmap without a rule": lambda x: vmap(lambda a: WithoutRule.apply(a))(x),
+    "a jvp that raises": lambda x: func.jvp(lambda a: a + RaisesInJvp.apply(x, x)[0], (x,), (x,)),
+    "jvp of an input that is saved and returned": lambda x: func.jvp(SavesWhatItReturns.apply, (x, x), (x, x)),
+    "vmap in jvp": lambda x: func.jvp(lambda a: vmap(WithJvp.apply)(a, x), (x,), (x + 1,)),
     "no setup_context": lambda x: func.grad(lambda a: WithoutSetup.apply(a).sum())(x),
 }
 

@@ -101,20 +101,39 @@ class Plan:
     """All arguments of a `TransformedTracedFunction` but the tensors, as one object, which torch.func does not look into."""
 
     forward: fx.GraphModule
-    backward: fx.GraphModule
+    backward: fx.GraphModule | None  # None where no input requires a gradient
+    jvp: fx.GraphModule | None  # None where no transform asks for tangents
     layout: Layout
     captured: int  # how many of the inputs are other values that forward reads: the last ones
 
-    def values_for_backward(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        """What backward will take; None in the places of gradients."""
-        values = (*inputs, *results)
-        return [values[index] if index >= 0 else None for index in self.read_by_backward]
-
     @property
     def read_by_backward(self) -> tuple[int, ...]:
-        """The numbers of the values that backward takes. There is exactly one graph of it here."""
-        ((_, read, _),) = self.layout.backwards
-        return tuple(read)
+        """The numbers of the values that backward takes. There is at most one graph of it here."""
+        return tuple(index for _, read, _ in self.layout.backwards for index in read)
+
+    @property
+    def read_by_jvp(self) -> tuple[int, ...]:
+        """The numbers of the values that jvp takes."""
+        return self.layout.jvp or ()
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+class _Kept:
+    """The values that a graph takes besides gradients or tangents: the tensors are kept by autograd, the others here."""
+
+    def __init__(self, numbers: tuple[int, ...], values: Sequence[Any], save: Callable[..., None]) -> None:
+        kept = [values[index] if index >= 0 else None for index in numbers]
+        self._numbers = numbers
+        self._others = [None if _is_tensor(value) else value for value in kept]
+        save(*(value if _is_tensor(value) else None for value in kept))
+
+    def arguments(self, saved: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """What the graph is called with. `saved`: the tensors that autograd gives back; `given`: the gradients or tangents."""
+        kept = zip(self._numbers, saved, self._others, strict=True)
+        return [given[-1 - index] if index < 0 else other if tensor is None else tensor for index, tensor, other in kept]
 
 
 class TransformedTracedFunction(torch.autograd.Function):
@@ -130,23 +149,29 @@ class TransformedTracedFunction(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         plan: Plan = inputs[0]
-        read = plan.values_for_backward(inputs[1:], output)
-        ctx.save_for_backward(*(value if isinstance(value, torch.Tensor) else None for value in read))
-        ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in read]
+        values = (*inputs[1:], *output)
+        ctx.for_backward = _Kept(plan.read_by_backward, values, ctx.save_for_backward)
+        if plan.jvp is not None:
+            ctx.for_jvp = _Kept(plan.read_by_jvp, values, ctx.save_for_forward)
         layout = plan.layout
         hidden = {*layout.not_differentiable, *range(layout.outputs, len(output))}
         ctx.mark_non_differentiable(*(output[index] for index in sorted(hidden)))
-        ctx.plan = plan
+        ctx.plan, ctx.hidden = plan, len(output) - layout.outputs
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
         plan: Plan = ctx.plan
-        kept = zip(plan.read_by_backward, ctx.saved_tensors, ctx.numbers, strict=True)
-        taken = [
-            gradients[-1 - index].contiguous() if index < 0 else tensor if number is None else number
-            for index, tensor, number in kept
-        ]
+        assert plan.backward is not None
+        taken = ctx.for_backward.arguments(ctx.saved_tensors, [gradient.contiguous() for gradient in gradients])
         return (None, *plan.backward(*taken), *(None,) * plan.captured)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: torch.Tensor) -> tuple[Any, ...]:
+        plan: Plan = ctx.plan
+        if plan.jvp is None:
+            raise NotImplementedError(_NO_JVP)
+        made = plan.jvp(*ctx.for_jvp.arguments(ctx.saved_tensors, tangents))
+        return (*made, *(None,) * ctx.hidden)
 
 
 @functools.cache
@@ -177,9 +202,7 @@ def run_traced_function(
     graph, `layout` the fields of a `Layout`."""
     named = Layout(*layout)
     if torch._C._are_functorch_transforms_active():
-        (backward,) = backwards
-        assert backward is not None
-        plan = Plan(forward, backward, named, len(captured))
+        plan = Plan(forward, backwards[0] if backwards else None, jvp, named, len(captured))
         outputs = _subclass_named(named.name, TransformedTracedFunction).apply(plan, *inputs, *captured)[: named.outputs]
     else:
         graphs = Graphs(forward, backwards, jvp)

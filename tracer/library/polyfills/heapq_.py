@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import bisect
 import heapq
-import importlib.util
-import sys
-from types import ModuleType
 from typing import Any
 
 from tracer.inside import graph_break
+from tracer.library.polyfills.in_python import in_python
 from tracer.library.polyfills.replacing import replaces
 
-
-def _in_python(module: ModuleType, accelerator: str) -> ModuleType:
-    """A copy of the module, imported as if its C accelerator were missing."""
-    name = f"{__name__.rpartition('.')[0]}.{module.__name__}_in_python"
-    assert module.__file__ is not None
-    spec = importlib.util.spec_from_file_location(name, module.__file__)
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    modules: dict[str, Any] = sys.modules
-    in_c = modules[accelerator]
-    modules[accelerator] = None  # so that it cannot be imported
-    try:
-        spec.loader.exec_module(made)
-    finally:
-        sys.modules[accelerator] = in_c
-    sys.modules[name] = made
-    return made
-
-
-_heapq = _in_python(heapq, "_heapq")
-_bisect = _in_python(bisect, "_bisect")
+_heapq = in_python(heapq, "_heapq")
+_bisect = in_python(bisect, "_bisect")
 _heapify, _heappush, _heappop = _heapq.heapify, _heapq.heappush, _heapq.heappop
 _heapreplace, _heappushpop = _heapq.heapreplace, _heapq.heappushpop
 _heapify_max, _heapreplace_max, _heappop_max = _heapq._heapify_max, _heapq._heapreplace_max, _heapq._heappop_max

@@ -59,8 +59,10 @@ def _refuse_own_rules(function: Any) -> None:
     if function.setup_context is _NO_SETUP or user_marks.is_allowed(function):
         unsupported("autograd-in-trace", name=f"{name}, without a setup_context,")
     own_rule = not function.generate_vmap_rule or function.vmap is not torch.autograd.Function.vmap
-    for kind in {level.key().name for level in levels}:
-        if kind == "Vmap" and own_rule or kind not in ("Vmap", "Grad"):
+    kinds = [level.key().name for level in levels]  # the outermost one first
+    for index, kind in enumerate(kinds):
+        is_own = kind == "Vmap" and (own_rule or "Jvp" in kinds[:index])  # torch makes a jvp for the batch, which errs
+        if is_own or kind not in ("Vmap", "Grad", "Jvp"):
             unsupported("autograd-in-trace", name=f"{name}, with a rule of its own for {kind},")
 
 
@@ -219,7 +221,8 @@ class _Call:
         if saved is not None and not all(isinstance(item, TensorVariable) or item.is_none() for item in saved.unpack(self.tx)):
             self._refuse("which saves values that are not tensors")
         inputs = _nodes(self.tensors)
-        if self.separate and any(node in inputs and node in outputs for node in self._tensors_kept_as("to_save")):
+        saved_nodes = [*self._tensors_kept_as("to_save"), *self._tensors_kept_as("saved_for_forward")]
+        if self.separate and any(node in inputs and node in outputs for node in saved_nodes):
             self._refuse("which saves an input that it returns, in setup_context")
         if any(node not in inputs or node not in outputs for node in self._tensors_kept_as("dirty_tensors")):
             self._refuse("which marks a tensor as dirty that is not both an input and an output")

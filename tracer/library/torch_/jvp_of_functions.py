@@ -15,7 +15,7 @@ from tracer.effects.dual_levels import level_of, tangent_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.library.subgraphs import recording
-from tracer.protocol.variable import VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.functions.autograd_context import FunctionContextVariable
@@ -54,12 +54,16 @@ class Jvp:
 
     def __init__(self, tx: Tracer, cls: ClassVariable, context: FunctionContextVariable, inputs: Sequence[Value]) -> None:
         self.tx, self.cls, self.context, self.inputs = tx, cls, context, inputs
-        level = level_of(tx.trace.torch_state)
+        levels = torch._C._functorch.get_interpreter_stack() or []
+        self.is_transformed = bool(levels)
+        level = -1 if levels else level_of(tx.trace.torch_state)
         self._tangents: list[torch.Tensor | None] = []  # of each input
         for value in inputs:
             fake = value.fake if level >= 0 and isinstance(value, TensorVariable) else None
             self._tangents.append(None if fake is None else tx.output.world.run(lambda each: tangent_of(each, level), (fake,)))
-        self.is_run = any(tangent is not None for tangent in self._tangents)
+        # A transform of torch.func asks for tangents at each of its levels, of the inputs that have one there.
+        under_jvp = any(each.key().name == "Jvp" for each in levels)
+        self.is_run = under_jvp or any(tangent is not None for tangent in self._tangents)
 
     def _refuse(self, why: str) -> NoReturn:
         unsupported("autograd-in-trace", name=f"the jvp of {self.cls.value.__qualname__}.apply, which {why},")
@@ -70,8 +74,6 @@ class Jvp:
         function: Any = self.cls.value
         if function.jvp is torch.autograd.Function.jvp:
             self._refuse("is not defined")
-        if torch._C._are_functorch_transforms_active():
-            self._refuse("is run under a transform of torch.func")
         nodes: list[fx.Node | None] = []
         for value, tangent in zip(self.inputs, self._tangents):
             nodes.append(self._tangent(value, tangent, materializes))
@@ -79,7 +81,12 @@ class Jvp:
         arguments = [NONE if node is None else TensorVariable(node, node.meta[EXAMPLE]) for node in nodes]
         self.context.in_jvp = True
         with recording(tx, f"the jvp of {self.cls.value.__qualname__}.apply", self.inputs) as part, without_tangents():
-            result = self.cls.get_attr(tx, "jvp").call(tx, [self.context, *arguments], {})
+            try:
+                result = self.cls.get_attr(tx, "jvp").call(tx, [self.context, *arguments], {})
+            except ObservedException:
+                if self.is_transformed:  # where no input has a tangent, it is not run
+                    self._refuse("raises an error")
+                raise
         self.context.in_jvp = False
         if any(before.get(name) is not value for name, value in self.context.attributes.items()):
             self._refuse("stores something for backward")

@@ -20,6 +20,7 @@ from tracer import errors, user_marks
 from tracer.graph.fakes.fake_tensors import expr_of, is_leaf, is_symbolic
 from tracer.graph.fakes.nested_fakes import share_ragged_size
 from tracer.graph.fakes.program_fakes import has_own_symbols, is_program_fake
+from tracer.graph.operations.streams import RuntimeObject
 from tracer.guards.base import Guard
 from tracer.guards.class_shape import ClassShape, ClassTemplate
 from tracer.guards.constants import LIBRARY_VALUES, NATIVE_ENUMS, is_guardable_constant
@@ -48,6 +49,7 @@ from tracer.variables.objects.python_modules import PythonModuleVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
 from tracer.variables.tensors.overrides import TensorSubclassVariable, is_traceable_subclass
 from tracer.variables.tensors.program_fakes import ProgramFakeVariable
+from tracer.variables.tensors.quantised_tensors import INTEGERS, QuantisedVariable
 from tracer.variables.tensors.sparse_tensors import SparseVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable, is_wrapper
@@ -348,6 +350,8 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
     if cls is torch.Tensor and is_sparse(value) and value.dim() == 2 and not builder.trace.policy.has_varied(source, value):
         if builder.trace.output.chances.take_sparse():
             return _sparse_matrix(builder, value, source)
+    if cls is torch.Tensor and value.is_quantized and not builder.trace.policy.has_varied(source, value):
+        return _quantised(builder, value, source)
     if not (plain or is_traceable_subclass(cls)) or not _is_strided(value) or is_leaf(value) is None:
         return opaque(builder, value, source)
     if plain:
@@ -377,6 +381,17 @@ def _sparse_matrix(builder: VariableBuilder, value: torch.Tensor, source: Source
     output.track(fake, variable)
     builder.trace.input_tensors.append(variable)
     return builder.remember(value, variable)
+
+
+def _quantised(builder: VariableBuilder, value: torch.Tensor, source: Source) -> VariableTracker:
+    output = builder.trace.output
+    if value.dtype not in INTEGERS or not value.is_contiguous() or not output.chances.take():
+        return opaque(builder, value, source)
+    builder.guard(TensorMatch(source, tensor_spec(value)))
+    with output.world.fake_mode, torch.inference_mode(False):
+        fake = torch.empty(list(value.shape), dtype=torch.float32, device=value.device)
+    node = output.add_input(source, value, RuntimeObject(torch.Tensor))
+    return builder.remember(value, QuantisedVariable(node, fake, value.dtype, {}, source))
 
 
 def _is_strided(value: torch.Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -69,8 +70,12 @@ def _method(builder: VariableBuilder, tx: Tracer, value: types.MethodType, sourc
     return builder.remember(value, bound)
 
 
+_WITH_CLASS = type(re.compile("").match)  # a builtin method that C gives its defining class
+
+
 @tracks(
     types.BuiltinFunctionType,
+    _WITH_CLASS,
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
     types.MethodWrapperType,
@@ -146,6 +151,7 @@ def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -
     keywords = tx.wrap(value.keywords, GenericAttrSource(source, "keywords"))
     assert isinstance(keywords, DictVariable)
     kwargs = {key.constant(): item for key, item in keywords.pairs(tx)}
+    tx.effects.note_read(value.keywords)
     return builder.remember(value, PartialVariable(function, args, kwargs, functools.partial, source, value))
 
 

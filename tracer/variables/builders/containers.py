@@ -94,8 +94,11 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
         return opaque(builder, value, source)
     builder.guard(TypeMatch(source, type(value)))
     if type(value) is dict and id(value) not in builder.mapping_proxies and ReadByKey.suits(held := dict(value)):
-        return builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
+        by_key = builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
+        tx.effects.note_dict(value, by_key)
+        return by_key
     variable = builder.remember(value, DictVariable({}, source, type(value)))
+    tx.effects.note_dict(value, variable)
     fill_dict(builder, tx, variable, value, source)
     if id(value) in builder.mapping_proxies:
         builder.mapping_proxies.pop(id(value)).show(variable)

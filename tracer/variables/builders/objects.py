@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import struct
 import threading
 import types
 import weakref
@@ -32,6 +33,7 @@ from tracer.variables.exceptions.exception_groups import ExceptionGroupVariable
 from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.objects.structs import StructVariable
 from tracer.variables.objects.thread_locals import ThreadLocalObjectVariable, ThreadLocalVariable
 from tracer.variables.values.constant import ConstantVariable
 
@@ -66,6 +68,13 @@ def _property(builder: VariableBuilder, tx: Tracer, value: property, source: Sou
     return builder.remember(value, ExistingPropertyVariable(value, source))
 
 
+@tracks(struct.Struct)
+def _struct(builder: VariableBuilder, tx: Tracer, value: struct.Struct, source: Source) -> VariableTracker:
+    builder.guard(TypeMatch(source, struct.Struct))
+    builder.guard(EqualsMatch(GenericAttrSource(source, "format"), value.format))  # calling __init__ again changes it
+    return builder.remember(value, StructVariable(value, source))
+
+
 @tracks_subclasses(types.SimpleNamespace)
 def _namespace(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(TypeMatch(source, type(value)))
@@ -87,6 +96,11 @@ def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
     variable = builder.remember(value, UserObjectVariable(cls, value, source))
     if make is not None:
         variable.storage = make(builder, tx, value, source)
+    attributes = _C.instance_dict(value)
+    if attributes is not None:
+        tx.effects.note_dict(attributes, variable)
+        if attributes is value and variable.storage is not None:
+            tx.effects.note_dict(value, variable.storage)
     return variable
 
 

@@ -15,6 +15,7 @@ from tracer.protocol.lookups import defines, lookup
 from tracer.protocol.models import models
 from tracer.protocol.variable import RealObjectVariable, VariableTracker
 from tracer.sources.attributes import AttrSource, GenericAttrSource
+from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.marked_calls import heed_marks
 from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable
@@ -213,6 +214,21 @@ class CompiledFunctionVariable(CallableVariable):
         return target.call(tx, args, kwargs)
 
 
+class _KeywordsVariable(DictVariable):
+    """`partial.keywords` of an object that the trace makes."""
+
+    def __init__(self, owner: PartialVariable) -> None:
+        super().__init__({name: (ConstantVariable(name), value) for name, value in owner.kwargs.items()})
+        self.owner = owner
+
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        cg.load(self.owner)
+        cg.load_attr("keywords")
+
+    def fill(self, cg: ValueCodegen) -> None:
+        """Nothing: the dict has its items."""
+
+
 class PartialVariable(VariableTracker):
     """functools.partial(function, *args, **kwargs)"""
 
@@ -232,6 +248,7 @@ class PartialVariable(VariableTracker):
         self.cls = cls
         self.source = source
         self._args_tuple: VariableTracker | None = None
+        self._keywords: VariableTracker | None = None
 
     def hash_key(self, tx: Tracer) -> Any:
         return self
@@ -253,8 +270,12 @@ class PartialVariable(VariableTracker):
         if name == "args":
             self._args_tuple = self._args_tuple or TupleVariable(self.args)
             return self._args_tuple
-        if name == "keywords":  # a copy: the dict of the object itself could be changed
-            return tx.new_dict(dict(self.kwargs))
+        if name == "keywords" and self.value is not None and self.source is not None:
+            return tx.wrap(self.value.keywords, GenericAttrSource(self.source, "keywords"))
+        if name == "keywords":
+            self._keywords = self._keywords or _KeywordsVariable(self)
+            tx.effects.note_copy(self._keywords)
+            return self._keywords
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending

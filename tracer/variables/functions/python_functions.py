@@ -223,6 +223,8 @@ class UserFunctionVariable(FunctionVariable):
         return [tx.wrap(value, DefaultSource(self._own_source(), i)) for i, value in enumerate(found)]
 
     def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
+        if self.value.__kwdefaults__:
+            tx.effects.note_read(self.value.__kwdefaults__)
         return {
             name: tx.wrap(value, KwDefaultSource(self._own_source(), name))
             for name, value in (self.value.__kwdefaults__ or {}).items()

@@ -82,6 +82,19 @@ class InstanceDictVariable(VariableTracker):
                 entries[name] = (key, value)
         return DictVariable(entries)
 
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return self.snapshot(tx).compare(tx, op, _whole(tx, other))
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        left, right = self.snapshot(tx), _whole(tx, other)
+        return right.binary(tx, op, left, False) if reflected else left.binary(tx, op, right, False)
+
+    def form(self, tx: Tracer) -> Any:
+        return self.snapshot(tx).form(tx)
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        return self.snapshot(tx).text(tx, kind)
+
     def truth(self, tx: Tracer) -> bool:
         return self.snapshot(tx).truth(tx)
 
@@ -145,6 +158,10 @@ class InstanceDictVariable(VariableTracker):
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.owner)
         cg.load_attr("__dict__")
+
+
+def _whole(tx: Tracer, value: VariableTracker) -> VariableTracker:
+    return value.snapshot(tx) if isinstance(value, InstanceDictVariable) else value
 
 
 _BY_KEY = ("get", "setdefault", "pop", "update")

@@ -180,7 +180,13 @@ class InstanceVariable(VariableTracker):
             return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), tx.class_variable(self.cls, self))
         if is_a(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, self), self)
-        if is_a(static, C_METHOD_TYPES) or is_a(static, types.BuiltinFunctionType):
+        is_of_class = is_a(static, types.BuiltinFunctionType) and is_a(static.__self__, type)  # `__new__` and the like
+        if (
+            is_a(static, (types.MethodDescriptorType, types.WrapperDescriptorType))
+            and static.__objclass__ not in self.cls.__mro__
+        ):
+            unsupported("unsupported-descriptor", name=name, kind="method of another class")  # CPython raises TypeError
+        if is_a(static, C_METHOD_TYPES) or is_of_class:
             return BuiltinMethodVariable(self, name)
         if not defines(type(static), "__get__"):
             return tx.class_attr(owner, name, self)

@@ -10,7 +10,7 @@ from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.dicts import MappingProxyVariable
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.iteration import SequenceIterator
-from tracer.variables.values.constant import ConstantVariable, plain_value
+from tracer.variables.values.constant import ZERO, ConstantVariable, plain_value
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -36,8 +36,8 @@ class PatternVariable(ConstantVariable):
         if name != "finditer" and any(plain_value(value) is not value for value in args):
             made = self.call_method(tx, name, [plain_value(value) for value in args], kwargs)
             return MatchOfInstance(made.value) if isinstance(made, PatternVariable) else made
-        if name in ("sub", "subn") and args and not args[0].is_constant() and not kwargs:
-            return self._substitute(tx, name, *args)
+        if name in ("sub", "subn") and args and not args[0].is_constant() and kwargs.keys() <= {"string", "count"}:
+            return self._substitute(tx, name, *args, **kwargs)
         if name == "finditer":
             matches = _constant_call(self.value.finditer, args, kwargs)
             return SequenceIterator(TupleVariable([PatternVariable(match) for match in matches]))
@@ -46,12 +46,12 @@ class PatternVariable(ConstantVariable):
         return super().call_method(tx, name, args, kwargs)
 
     def _substitute(
-        self, tx: Tracer, name: str, function: VariableTracker, text: VariableTracker, *count: VariableTracker
+        self, tx: Tracer, name: str, function: VariableTracker, string: VariableTracker, count: VariableTracker = ZERO
     ) -> VariableTracker:
-        """pattern.sub(function, text): the function is traced through."""
-        most = count[0].constant() if count else 0
+        """pattern.sub(function, string): the function is traced through."""
+        most = count.constant()
         pieces, end, done = [], 0, 0
-        for match in _constant_call(self.value.finditer, [text], {}):
+        for match in _constant_call(self.value.finditer, [string], {}):
             if most and done == most:
                 break
             made = function.call(tx, [PatternVariable(match)], {})
@@ -59,8 +59,8 @@ class PatternVariable(ConstantVariable):
                 unsupported("not-a-constant", value=made.describe())
             pieces += [match.string[end : match.start()], made.constant()]
             end, done = match.end(), done + 1
-        pieces.append(text.constant()[end:])
-        result = type(text.constant())().join(pieces)
+        pieces.append(string.constant()[end:])
+        result = type(string.constant())().join(pieces)
         return tx.literal(result if name == "sub" else (result, done))
 
 

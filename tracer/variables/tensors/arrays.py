@@ -27,6 +27,7 @@ from tracer.variables.containers.lists import ListVariable, SequenceVariable, Si
 from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
+from tracer.variables.tensors.array_flags import ArrayFlagsVariable
 from tracer.variables.tensors.array_parts import (
     ArrayIterator,
     ArrayMethodVariable,
@@ -113,6 +114,8 @@ class NdarrayVariable(VariableTracker):
             return result
         if name == "__class__":
             return tx.class_variable(self.cls)
+        if name == "flags":
+            return ArrayFlagsVariable(self)
         if name == "flat" and not self.is_scalar:
             return FlatIterator(tx, self)
         if callable(find(self.cls, name)[1]):
@@ -129,7 +132,12 @@ class NdarrayVariable(VariableTracker):
         if name in ("__copy__", "__deepcopy__") and not self.is_scalar:  # the memo is not looked into
             return self.call_method(tx, "copy", [], {"order": ConstantVariable("K")})
         known = self.known(tx)
-        if known is not None and name in ("item", "tolist") and all(value.is_constant() for value in args) and not kwargs:
+        if (
+            known is not None
+            and name in ("item", "tolist", "tobytes")
+            and all(value.is_constant() for value in args)
+            and not kwargs
+        ):
             return fold(tx, getattr(known, name), *(value.constant() for value in args))
         if name in ("item", "tolist") and config.capture_scalar_outputs and not args and not kwargs:
             return self.tensor.call_method(tx, name, [], {})

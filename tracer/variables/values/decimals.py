@@ -9,7 +9,7 @@ from tracer.effects.decimal_contexts import computing
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import ConstantVariable, fold
-from tracer.variables.values.dates import LibraryValueVariable
+from tracer.variables.values.dates import LibraryValueVariable, reduced_value
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -38,6 +38,8 @@ class DecimalVariable(LibraryValueVariable):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
+        if name in ("__reduce_ex__", "__reduce__"):
+            return reduced_value(tx, self, name, args)
         given = (*args, *kwargs.values())
         method = getattr(self.value, name, None)
         if name in _AS_AN_OBJECT or method is None or not all(value.is_constant() for value in given):
