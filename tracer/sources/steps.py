@@ -113,6 +113,7 @@ ITEM = Step(
 )
 KEY_AT = Step(reading.dict_key, "___dict_key({0}, {1})")
 VALUE_AT = Step(reading.dict_value, "___dict_value({0}, {1})")
+DICT_BEHIND = Step(reading.dict_behind, "___dict_behind({0})")
 
 CODE = _of_c(reading.function_code, "___code_of", STEP.CODE, FunctionType, "__code__")
 DEFAULTS = _of_c(reading.function_defaults, "___defaults_of", STEP.DEFAULTS, FunctionType, "__defaults__")

@@ -39,7 +39,6 @@ from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 from tracer.variables.builders.registry import builder_of, find_later, tracks, tracks_subclasses
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.enums import constant_of
-from tracer.variables.containers.dicts import MappingProxyVariable
 from tracer.variables.containers.lists import RangeVariable, SliceVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable, is_nested_function
@@ -98,7 +97,6 @@ class VariableBuilder:
         self._remembered: set[VariableTracker] = set()
         self._building = 0  # how many builders are running, one in the other
         self._collected: list[tuple[Any, VariableTracker]] | None = None  # what is wrapped within `collecting`
-        self.mapping_proxies: dict[int, MappingProxyVariable] = {}  # by id of an underlying dict that has not been wrapped itself
 
     def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
         variable = self._variable(tx, value, source)
@@ -184,7 +182,6 @@ class VariableBuilder:
         self.arguments = ()
         self._by_identity.clear()
         self._remembered.clear()
-        self.mapping_proxies.clear()
 
     def known(self, value: Any) -> VariableTracker | None:
         """The variable that was remembered for this object; None if there is none."""
