@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer._C import STEP, proxy_target, tensor_size, tensor_storage_offset, tensor_stride
 from tracer.sources import reading
-from tracer.sources.builtin_iterators import iterator_parts, upcoming
+from tracer.sources.builtin_iterators import iterated, iterator_parts, upcoming
 
 if TYPE_CHECKING:
     from tracer.sources.base import ReadScope, Source
@@ -125,6 +125,7 @@ METHOD_SELF = _of_c(reading.method_self, "___method_self", STEP.METHOD_SELF, Met
 METHOD_FUNC = _of_c(reading.method_func, "___method_func", STEP.METHOD_FUNC, MethodType, "__func__")
 
 UPCOMING = Step(upcoming, "___upcoming({0}, {1})")
+ITERATED = Step(iterated, "___iterated({0})")
 ITERATOR_PARTS = Step(iterator_parts, "___iterator_parts({0})")
 
 SIZE = _of_tensor(tensor_size, "___tensor_size", "size", "{1}")
