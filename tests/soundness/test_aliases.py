@@ -87,3 +87,73 @@ def test_two_iterators_over_one_list_are_served_while_another_is_changed():
     for _ in range(3):
         both = [1, 2]
         assert torch.equal(traced(X, iter(both), iter(both), []), X + 4)
+
+
+class Attributes(dict):
+    def __init__(self, own: bool) -> None:
+        super().__init__(a=1)
+        if own:
+            self.__dict__ = self
+        else:
+            self.a = 1
+
+
+@pytest.mark.parametrize("own_at_first", [True, False])
+@pytest.mark.parametrize("way", ["item", "attribute", "removal", "length"])
+def test_items_of_a_dict_that_are_its_attributes(way, own_at_first):
+    def fn(x, given):
+        if way == "item":
+            given["a"] = 3
+            return x + given.a
+        if way == "attribute":
+            given.a = 3
+            return x + given["a"]
+        if way == "removal":
+            del given["a"]
+            return x + hasattr(given, "a")
+        given.b = 1
+        return x + len(given)
+
+    traced = compiled(fn, Settings())
+    for own in (own_at_first, not own_at_first, own_at_first):
+        assert torch.equal(traced(X, Attributes(own)), fn(X, Attributes(own))), own
+
+
+class Shared:
+    common: dict[str, Any] = {}
+
+    def __init__(self) -> None:
+        self.__dict__ = Shared.common
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.value = 1
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("make", [lambda: (Shared(), Shared()), lambda: (each := Plain(), vars(each))], ids=["objects", "vars"])
+@pytest.mark.parametrize("changes_the_first", [True, False])
+def test_objects_and_dicts_with_the_same_attributes(make, order, changes_the_first):
+    def changed(each):
+        if isinstance(each, dict):
+            each["value"] = 5
+        else:
+            each.value = 5
+
+    def fn(x, first, second):
+        changed(first if changes_the_first else second)
+        other = second if changes_the_first else first
+        return x + (other["value"] if isinstance(other, dict) else other.value)
+
+    traced = compiled(fn, Settings())
+    for _ in range(2):
+        Shared.common["value"] = 1
+        both = make()
+        assert torch.equal(traced(X, *(both[index] for index in order)), X + 5)
+
+
+def test_attributes_of_objects_that_share_them_are_read():
+    Shared.common["value"] = 4
+    fn = lambda x, first, second: x * first.value + second.value
+    assert torch.equal(compiled(fn, Settings())(X, Shared(), Shared()), X * 8)

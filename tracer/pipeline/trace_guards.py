@@ -9,6 +9,7 @@ from typing import Any
 from shapes import GuardText
 from tracer import user_marks
 from tracer.bytecode.slots import slot_of_others
+from tracer.effects.namespaces import may_be_own_namespace
 from tracer.graph.fakes.nested_fakes import is_nested, ragged_size_of
 from tracer.guards.base import Guard
 from tracer.guards.identity import Distinct, SameObject, TypeMatch
@@ -18,7 +19,8 @@ from tracer.guards.state import GlobalStateMatch
 from tracer.guards.tensors import ALWAYS, MarksMatch
 from tracer.guards.unchanged import Unchanged
 from tracer.interpreter.trace import Trace
-from tracer.sources.attributes import AttrSource
+from tracer.protocol.variable import whole
+from tracer.sources.attributes import AttrSource, InstanceDictSource
 from tracer.sources.base import Source
 from tracer.sources.builtin_iterators import iterated
 from tracer.sources.iterators import IteratedSource
@@ -49,6 +51,7 @@ def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardTex
         *_ragged_sizes(trace),
         *_distinct_containers(trace, code),
         *_iterators_over_others(trace),
+        *_attributes_apart(trace),
         *_distinct_keys(trace),
         *trace.memory_guards(),
         *_shape_guards(shapes),
@@ -119,6 +122,12 @@ def _iterators_over_others(trace: Trace) -> list[Guard]:
         for source in changed
         if source not in (None, stream.source) and trace.builder.place_of(id(iterated(stream.value))) != source
     ]
+
+
+def _attributes_apart(trace: Trace) -> list[Guard]:
+    """The attributes of a dict that the trace changed must not be its items."""
+    changed = [whole(each).source for each in trace.effects.mutated if may_be_own_namespace(each)]
+    return [Distinct((source, InstanceDictSource(source))) for source in dict.fromkeys(changed) if source is not None]
 
 
 def _distinct_keys(trace: Trace) -> list[Guard]:

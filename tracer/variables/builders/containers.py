@@ -92,6 +92,8 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
         return builder.remember(value, LoadedModulesVariable(source))
     if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING) or _is_namespace(value):
         return opaque(builder, value, source)
+    if builder.is_namespace(value):  # items of it are attributes, too
+        return opaque(builder, value, source)
     builder.guard(TypeMatch(source, type(value)))
     if type(value) is dict and ReadByKey.suits(held := dict(value)):
         return builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
