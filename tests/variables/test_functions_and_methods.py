@@ -148,3 +148,35 @@ def test_what_a_type_parameter_makes_may_die_before_the_code_compiled_for_it():
     taking_their_memory = [bytes([255] * 100) for _ in range(1000)]
     del traced, taking_their_memory
     gc.collect()  # CPython 3.12 to 3.14 follow weak references into the freed memory
+
+
+class Marked:
+    def method(self):
+        pass
+
+    method.flag = True
+    number = 3
+
+
+def test_methods_written_in_c_have_no_attributes_of_their_own():
+    def fn(x, given):
+        made = Marked()
+        names = [each for each in dir(made) if each != "__weakref__"]
+        found = [[name for name in names if getattr(getattr(each, name), "flag", False)] for each in (made, given)]
+        methods = [].append, {}.get, x.add, "a".join, dict.fromkeys, given.__eq__, bytearray().extend, object.__new__
+        return x + 1, found, [hasattr(method, "flag") for method in methods]
+
+    captured(fn, torch.ones(2), Marked())
+
+
+def test_what_is_said_of_an_attribute_that_a_method_written_in_c_lacks():
+    def said(make):
+        try:
+            return make().flag
+        except AttributeError as error:
+            return str(error)
+
+    def fn(x, given):
+        return x + 1, said(lambda: [].append), said(lambda: given.__eq__), said(lambda: x.add), said(lambda: "a".join)
+
+    captured(fn, torch.ones(2), Marked())

@@ -9,6 +9,7 @@ from typing import Any
 from shapes import GuardText
 from tracer import user_marks
 from tracer.bytecode.slots import slot_of_others
+from tracer.effects.namespaces import may_be_own_namespace
 from tracer.graph.fakes.nested_fakes import is_nested, ragged_size_of
 from tracer.guards.base import Guard
 from tracer.guards.identity import Distinct, SameObject, TypeMatch
@@ -18,16 +19,24 @@ from tracer.guards.state import GlobalStateMatch
 from tracer.guards.tensors import ALWAYS, MarksMatch
 from tracer.guards.unchanged import Unchanged
 from tracer.interpreter.trace import Trace
-from tracer.sources.attributes import AttrSource
+from tracer.protocol.variable import whole
+from tracer.sources.attributes import AttrSource, InstanceDictSource
 from tracer.sources.base import Source
+from tracer.sources.builtin_iterators import iterated
+from tracer.sources.iterators import IteratedSource
 from tracer.sources.roots import LocalSource, ObjectSource
 from tracer.sources.tensors import ArrayTensorSource
+from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
+from tracer.variables.containers.sets import SetVariable
 from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable
+from tracer.variables.objects.buffers import BufferVariable
 from tracer.variables.objects.objects import UserObjectVariable
 
-_CONTAINERS = (ListVariable, DictVariable, UserObjectVariable, StreamVariable, EnumerateStream)
+_CONTAINERS = (
+    ListVariable, DictVariable, SetVariable, DequeVariable, BufferVariable, UserObjectVariable, StreamVariable, EnumerateStream
+)  # fmt: skip
 
 
 def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardText]) -> list[Guard]:
@@ -41,6 +50,8 @@ def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardTex
         *_distinct_tensors(trace),
         *_ragged_sizes(trace),
         *_distinct_containers(trace, code),
+        *_iterators_over_others(trace),
+        *_attributes_apart(trace),
         *_distinct_keys(trace),
         *trace.memory_guards(),
         *_shape_guards(shapes),
@@ -99,6 +110,24 @@ def _distinct_containers(trace: Trace, code: CodeType) -> list[Guard]:
         for cls in dict.fromkeys(classes.get(source) for source in changed)
     ]
     return [*same, *(Distinct(group) for group in groups if len(group) > 1)]
+
+
+def _iterators_over_others(trace: Trace) -> list[Guard]:
+    """An iterator that the trace took from must go over another container than those that the trace changed."""
+    streams = [each for each in trace.builder.existing() if isinstance(each, StreamVariable) and each.was_asked]
+    changed = [each.source for each in trace.effects.mutated if isinstance(each, _CONTAINERS)] if streams else []
+    return [
+        Distinct((source, IteratedSource(stream.source)))
+        for stream in streams
+        for source in changed
+        if source not in (None, stream.source) and trace.builder.place_of(id(iterated(stream.value))) != source
+    ]
+
+
+def _attributes_apart(trace: Trace) -> list[Guard]:
+    """The attributes of a dict that the trace changed must not be its items."""
+    changed = [whole(each).source for each in trace.effects.mutated if may_be_own_namespace(each)]
+    return [Distinct((source, InstanceDictSource(source))) for source in dict.fromkeys(changed) if source is not None]
 
 
 def _distinct_keys(trace: Trace) -> list[Guard]:

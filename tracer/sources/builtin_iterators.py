@@ -14,6 +14,7 @@ FORWARD_ITERATORS: tuple[type, ...] = (
 COMPOSED_ITERATORS = (zip, enumerate, map, filter)
 _OF_HASHED = FORWARD_ITERATORS[-4:]  # these give a list of what is left
 _ALL = frozenset((*FORWARD_ITERATORS, *BACKWARD_ITERATORS, *COMPOSED_ITERATORS))
+OF_CHANGEABLE = (FORWARD_ITERATORS[0], *BACKWARD_ITERATORS, *_OF_HASHED)  # list, reversed, dict, set
 _SEQUENCES = (list, tuple, str, range)
 
 

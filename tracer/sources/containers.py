@@ -31,6 +31,17 @@ class DictValueSource(Source):
 
 
 @source_kind
+class DictBehindSource(Source):
+    """The dict that a mappingproxy or a view of a dict shows."""
+
+    base: Source
+    way = (steps.DICT_BEHIND,)
+    named = "dict_behind({self.base})"
+    is_part = True
+    is_kept = True
+
+
+@source_kind
 class ItemSource(Source):
     """`base[key]` of a list, tuple or dict (or a subclass, without its `__getitem__`).
 

@@ -18,6 +18,15 @@ class UpcomingSource(Source):
 
 
 @source_kind
+class IteratedSource(Source):
+    """The container that an iterator takes from."""
+
+    base: Source
+    way = (steps.ITERATED,)
+    named = "iterated({self.base})"
+
+
+@source_kind
 class IteratorPartsSource(Source):
     """The arguments that make a zip, enumerate, map or filter with the same remaining items."""
 

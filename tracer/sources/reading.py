@@ -99,9 +99,14 @@ def item(container: Any, key: Any) -> Any:
     raise TypeError(f"{cls.__name__} is not a container that can be read without running its code")
 
 
+def dict_behind(shown: Any) -> Any:
+    """The dict that a mappingproxy or a view of a dict shows. The `mapping` of a view would be a new proxy."""
+    return gc.get_referents(shown)[0]
+
+
 def unproxied(container: Any) -> Any:
     """The mapping behind a mappingproxy (which would ask that mapping's own methods); anything else as it is."""
-    return gc.get_referents(container)[0] if type(container) is types.MappingProxyType else container
+    return dict_behind(container) if type(container) is types.MappingProxyType else container
 
 
 def size(container: Any) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer._C import STEP, proxy_target, tensor_size, tensor_storage_offset, tensor_stride
 from tracer.sources import reading
-from tracer.sources.builtin_iterators import iterator_parts, upcoming
+from tracer.sources.builtin_iterators import iterated, iterator_parts, upcoming
 
 if TYPE_CHECKING:
     from tracer.sources.base import ReadScope, Source
@@ -113,6 +113,7 @@ ITEM = Step(
 )
 KEY_AT = Step(reading.dict_key, "___dict_key({0}, {1})")
 VALUE_AT = Step(reading.dict_value, "___dict_value({0}, {1})")
+DICT_BEHIND = Step(reading.dict_behind, "___dict_behind({0})")
 
 CODE = _of_c(reading.function_code, "___code_of", STEP.CODE, FunctionType, "__code__")
 DEFAULTS = _of_c(reading.function_defaults, "___defaults_of", STEP.DEFAULTS, FunctionType, "__defaults__")
@@ -124,6 +125,7 @@ METHOD_SELF = _of_c(reading.method_self, "___method_self", STEP.METHOD_SELF, Met
 METHOD_FUNC = _of_c(reading.method_func, "___method_func", STEP.METHOD_FUNC, MethodType, "__func__")
 
 UPCOMING = Step(upcoming, "___upcoming({0}, {1})")
+ITERATED = Step(iterated, "___iterated({0})")
 ITERATOR_PARTS = Step(iterator_parts, "___iterator_parts({0})")
 
 SIZE = _of_tensor(tensor_size, "___tensor_size", "size", "{1}")

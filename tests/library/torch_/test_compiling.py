@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
+import typing
+import warnings
 
 import pytest
 import torch
 
-from tests.support import breaks, captured
+from tests.support import breaks, captured, check
 
 X = torch.ones(3)
 layer = torch.nn.Linear(3, 3)
@@ -97,6 +99,18 @@ def test_nothing_traces_for_torchscript():
         ),
         X,
     )
+
+
+@pytest.mark.parametrize("annotation", [torch.Tensor, list[torch.Tensor], dict[str, int] | None, tuple[torch.Tensor, int]])
+@pytest.mark.parametrize("value", [X, [X], [], {"a": 1}, {"a": X}, (X, 1), None], ids=repr)
+def test_types_of_torchscript_are_asked_in_the_graph(annotation, value):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of an empty list it says that it asks the annotation alone
+        captured(lambda x, value: (x + 1, torch.jit.isinstance(value, annotation)), X, value)
+
+
+def test_a_type_of_torchscript_without_arguments_is_refused_as_in_eager():
+    check(lambda x: (x + 1, torch.jit.isinstance([x], list[torch.Tensor]), torch.jit.isinstance([x], typing.List)), X)
 
 
 def test_modules_are_made_and_copied_inside_once_torch_compile_was_used():

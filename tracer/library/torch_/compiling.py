@@ -15,6 +15,7 @@ import torch
 from tracer import config, inside
 from tracer.errors import LeftToCPython
 from tracer.graph_breaks import unsupported
+from tracer.protocol.inlining import transparent
 from tracer.protocol.models import models, named_models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.roots import ModuleGlobalsSource, ObjectSource
@@ -82,6 +83,9 @@ def _end_setting(tx: Tracer) -> Value:
 @models.of_plain_tensors(torch.jit.annotate)
 def _annotate(tx: Tracer, annotation: Value, value: Value) -> Value:
     return value
+
+
+transparent(torch.jit.isinstance)
 
 
 @models.of_plain_tensors(torch.compiler.cudagraph_mark_step_begin, torch._C._log_api_usage_once, torch._C._get_tracing_state)

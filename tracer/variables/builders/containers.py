@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import gc
 import linecache
 import sys
 import types
@@ -22,12 +21,13 @@ from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import GenericAttrSource
 from tracer.sources.base import Source
-from tracer.sources.containers import DictKeySource, DictValueSource, ItemSource
-from tracer.sources.reading import is_a
+from tracer.sources.containers import DictBehindSource, DictKeySource, DictValueSource, ItemSource
+from tracer.sources.reading import dict_behind, is_a
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.builders.callables import is_library_function
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dict_reads import ReadByKey
+from tracer.variables.containers.dict_views import VIEW_KINDS, DictViewVariable
 from tracer.variables.containers.dicts import DictVariable, MappingProxyVariable
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
@@ -92,16 +92,13 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
         return builder.remember(value, LoadedModulesVariable(source))
     if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING) or _is_namespace(value):
         return opaque(builder, value, source)
+    if builder.is_namespace(value):  # items of it are attributes, too
+        return opaque(builder, value, source)
     builder.guard(TypeMatch(source, type(value)))
-    if type(value) is dict and id(value) not in builder.mapping_proxies and ReadByKey.suits(held := dict(value)):
-        by_key = builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
-        tx.effects.note_dict(value, by_key)
-        return by_key
+    if type(value) is dict and ReadByKey.suits(held := dict(value)):
+        return builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
     variable = builder.remember(value, DictVariable({}, source, type(value)))
-    tx.effects.note_dict(value, variable)
     fill_dict(builder, tx, variable, value, source)
-    if id(value) in builder.mapping_proxies:
-        builder.mapping_proxies.pop(id(value)).show(variable)
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
         variable.default_factory = tx.wrap(value.default_factory, GenericAttrSource(source, "default_factory"))
     return variable
@@ -122,8 +119,7 @@ def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, valu
         unsupported("unguardable", value="an OrderedDict whose keys are not all str, int and the like")
     # not looked up by key: the hash of a key may run the program's code, or may have changed
     items = [dict.__getitem__(value, key) for key in keys] if ordered else list(dict.values(value))
-    of_proxy = variable.cls is types.MappingProxyType
-    builder.guard(DictKeysMatch(source, tuple(keys), ordered_dict=ordered and not of_proxy))
+    builder.guard(DictKeysMatch(source, tuple(keys), ordered_dict=ordered))
     for index, key in enumerate(keys):
         item = items[index]
         plain = is_constant_value(key) and type(key) not in LIBRARY_VALUES
@@ -167,13 +163,25 @@ def _lasting(value: Any) -> VariableTracker:
 
 @tracks(types.MappingProxyType)
 def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    underlying = gc.get_referents(value)[0]
-    if type(underlying) not in (dict, collections.OrderedDict):
-        return opaque(builder, value, source)
-    builder.guard(TypeMatch(source, types.MappingProxyType))
-    below = builder.known(underlying)
-    if isinstance(below, DictVariable):
-        return builder.remember(value, MappingProxyVariable(below, source))
-    variable = builder.mapping_proxies[id(underlying)] = builder.remember(value, MappingProxyVariable(DictVariable({}), source))
-    fill_dict(builder, tx, variable, underlying, source)
-    return variable
+    below = _dict_behind(builder, tx, value, source)
+    return opaque(builder, value, source) if below is None else builder.remember(value, MappingProxyVariable(below, source))
+
+
+@tracks(*VIEW_KINDS)
+def _dict_view(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    owner = _dict_behind(builder, tx, value, source)
+    if owner is not None:
+        view = DictViewVariable(owner, VIEW_KINDS[type(value)], source)
+        if view.python_type() is type(value):  # not so `dict.keys(ordered_dict)`, which has another order
+            return builder.remember(value, view)
+    return opaque(builder, value, source)
+
+
+def _dict_behind(builder: VariableBuilder, tx: Tracer, shown: Any, source: Source) -> DictVariable | None:
+    """The dict that a proxy or a view shows, which the program may reach and change elsewhere; None if it is not a plain one."""
+    real = dict_behind(shown)
+    if type(real) not in (dict, collections.OrderedDict):
+        return None
+    builder.guard(TypeMatch(source, type(shown)))
+    below = tx.wrap(real, DictBehindSource(source))
+    return below if isinstance(below, DictVariable) else None

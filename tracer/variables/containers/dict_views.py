@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 KINDS = ("keys", "values", "items")
 _ORDERED = collections.OrderedDict[Any, Any]()
+VIEW_KINDS: dict[type, str] = {type(getattr(owner, kind)()): kind for owner in (dict[Any, Any](), _ORDERED) for kind in KINDS}
 
 
 class DictViewVariable(BuiltinVariable):

@@ -376,8 +376,7 @@ class DictVariable(BuiltinVariable):
 
 
 class MappingProxyVariable(DictVariable):
-    """types.MappingProxyType(underlying), which shares the entries of the underlying dict. For an existing proxy, the real
-    underlying dict is tracked if the trace has met it."""
+    """types.MappingProxyType(underlying), which shares the entries of the underlying dict."""
 
     operands = (object,)  # its operators are those of the underlying dict
 
@@ -392,11 +391,6 @@ class MappingProxyVariable(DictVariable):
     @version.setter
     def version(self, value: int) -> None:
         """Ignored: the version is that of the underlying dict."""
-
-    def show(self, underlying: DictVariable) -> None:
-        """From now on the proxy is one of `underlying`, which has the same entries."""
-        self.underlying = underlying
-        self.entries = underlying.entries
 
     def children(self) -> Iterable[VariableTracker]:
         return (self.underlying,)

@@ -11,7 +11,7 @@ import torch
 
 from tracer.effects.cached_results import count_calls
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import defines, lookup
+from tracer.protocol.lookups import C_METHOD_TYPES, defines, lookup
 from tracer.protocol.models import models
 from tracer.protocol.variable import RealObjectVariable, VariableTracker
 from tracer.sources.attributes import AttrSource, GenericAttrSource
@@ -170,11 +170,14 @@ class CallableVariable(RealObjectVariable):
             return tx.bound_builtin_method(self, name)
         if isinstance(self.value, _PACKET) and name in self.value.overloads():
             return CallableVariable(getattr(self.value, name))
-        if self.source is not None and not hasattr(type(self.value), "__getattr__"):
+        is_fixed = isinstance(self.value, (types.BuiltinMethodType, types.MethodWrapperType, *C_METHOD_TYPES))
+        if is_fixed or (self.source is not None and not hasattr(type(self.value), "__getattr__")):
             missing = object()
             value = getattr(self.value, name, missing)
             if value is missing:
                 tx.raise_error(AttributeError, f"{type(self.value).__name__!r} object has no attribute {name!r}")
+            if self.source is None:
+                unsupported("unsupported-attribute", value=self.describe(), name=name)
             return tx.wrap(value, GenericAttrSource(self.source, name))
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.guards.iterators import ItemsLeft
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.builtin_iterators import items_left, iterated, take_from, upcoming
+from tracer.sources.builtin_iterators import OF_CHANGEABLE, items_left, iterated, take_from, upcoming
 from tracer.sources.containers import ItemSource
 from tracer.sources.iterators import UpcomingSource
 from tracer.variables.containers.lists import TupleVariable
@@ -35,6 +35,11 @@ class StreamVariable(IteratorVariable):
         self.exhausted = False
         self.through_others = 0  # how many of them the replay of an enumerate will take
         self.exhausted_by_another = False
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether the program has asked it for an item of a container that can be changed."""
+        return type(self.value) in OF_CHANGEABLE and (self.ahead > 0 or self.exhausted)
 
     def python_type(self) -> type:
         return type(self.value)

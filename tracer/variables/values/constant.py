@@ -279,6 +279,14 @@ class ConstantIterator(IteratorVariable):
             cg.call_object(iterator_at, functools.partial(cg.load, self.instance), lambda: cg.load_const(self.position))
 
 
+_BOUND_TYPES: dict[type, type] = {  # of what is in a class written in C -> of the method that is bound
+    types.WrapperDescriptorType: types.MethodWrapperType,
+    types.MethodDescriptorType: types.BuiltinMethodType,
+    types.ClassMethodDescriptorType: types.BuiltinMethodType,
+    types.BuiltinFunctionType: types.BuiltinMethodType,  # `__new__`
+}
+
+
 class NamedMethodVariable(VariableTracker):
     """A method of a built-in type, bound to a tracked value, which models it under its name."""
 
@@ -295,6 +303,9 @@ class NamedMethodVariable(VariableTracker):
             return self.owner
         if name == "__name__":
             return ConstantVariable(self.name)
+        bound = _BOUND_TYPES.get(type(lookup(self.owner.python_type(), self.name)[1]))
+        if bound is not None and not hasattr(bound, name):  # such methods have no attributes of their own
+            tx.raise_error(AttributeError, f"{bound.__name__!r} object has no attribute {name!r}")
         return super().get_attr(tx, name)
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
