@@ -1,7 +1,7 @@
 """Calls the compiled pieces of a graph in turn.
 
-AOTAutograd and Inductor surround the code of a graph with functions that have nothing to do for most pieces, and that take as long
-as an operation on a small tensor. Without gradients, from the second call on, the code of such a piece is called by itself.
+AOTAutograd and Inductor surround the code of a graph with functions that have nothing to do for most pieces, and that take as
+long as an operation on a small tensor. Without gradients, from the second call on, the code of such a piece is called by itself.
 """
 
 from __future__ import annotations
