@@ -61,7 +61,7 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
             keep_inference_input_mutations=True,
         )
     vars(found).update(made_with)
-    note_code_alone(found, found.serialize and found.serialize())
+    note_code_alone(found)
     return found
 
 
@@ -87,13 +87,15 @@ def inductor(
             gm, example_inputs, config_patches=patches, decompositions=_Decompositions({**select_decomp_table(), **PRINTABLE})
         )
     vars(found).update(made_with)
-    note_code_alone(found, found.serialize and found.serialize())
+    note_code_alone(found)
     return apart(found)
 
 
-def note_code_alone(compiled: Any, record: Any) -> None:
+def note_code_alone(compiled: Any, record: Any = None) -> None:
     """Makes AOTAutograd's result know its code, which takes a list of inputs, if the functions around it have nothing to do where
-    gradients are off. `record`: of all that AOTAutograd made, if there is one."""
+    gradients are off. `record`: of all that AOTAutograd made; None: `compiled` may have it."""
+    if record is None and compiled.serialize is not None:
+        record = compiled.serialize()
     if record is None or record.compiled_bw is not None or record.maybe_subclass_meta is not None:
         return
     about, code = record.runtime_metadata, compiled
