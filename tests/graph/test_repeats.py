@@ -42,6 +42,12 @@ def test_blocks_in_a_row_begin_where_cuts_are_cheap():
     assert found_in(tokens, prices) == [Repeat((2, 22, 42, 62, 82), 20)]
 
 
+def test_a_cut_where_two_blocks_meet_is_paid_for_once():
+    tokens = [1, *A * 12, 2]
+    (repeat,) = found_in(tokens, [0.0, *[2.5] * (len(tokens) - 1), 0.0])
+    assert repeat.length == len(A)  # not two in one, which half as many cuts would pay for if each counted twice
+
+
 def test_no_cut_is_made_where_none_may_be():
     tokens = [0, *A * 4]
     prices = [NEVER if place % 20 == 1 else 1.0 for place in range(len(tokens) + 1)]

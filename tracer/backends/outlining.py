@@ -15,6 +15,7 @@ from torch import fx
 from torch._guards import TracingContext, tracing
 
 from tracer import logs
+from tracer.backends.piece_calls import calling
 from tracer.backends.repeated_blocks import Division, NotInPieces, Piece, divide, divide_at_written
 from tracer.backends.state_ranges import StateOfCompiler, changes_state
 from tracer.graph.graph_module import with_graph
@@ -90,6 +91,7 @@ class _Pieces:
 
     def _runner(self, state: StateOfCompiler) -> Compiled:
         compiled: dict[int, Compiled] = {}
+        numbers: dict[int, int] = {}  # kind of piece -> place in `compiled`
         steps = []
         placeholders = list(self._examples)
         slots = {node: i for i, node in enumerate(placeholders)}
@@ -104,13 +106,15 @@ class _Pieces:
                     state.change(node)
             for node in results:
                 slots.setdefault(node, len(slots))
-            steps.append((piece.kind, [slots[node] for node in inputs], [slots[node] for node in results]))
+            numbers.setdefault(piece.kind, len(numbers))
+            steps.append((numbers[piece.kind], [slots[node] for node in inputs], [slots[node] for node in results]))
         returned: Any = self._gm.graph.output_node().args[0]
         known = [node for node in self._gm.graph.nodes if node.op == "get_attr" and node in returned]
         constants = {node: len(slots) + i for i, node in enumerate(known)}
         values = [getattr(self._gm, str(node.target)) for node in known]
         places = [{**slots, **constants}.get(each, each) for each in returned]
-        return _running(compiled, steps, places, len(slots), values)
+        keeps_state = not any(piece.as_written for piece in self._pieces)
+        return calling(list(compiled.values()), steps, places, values, keeps_state)
 
     def _inputs(self, piece: Piece) -> list[fx.Node]:
         """The values that a piece is given: the sizes that its symbols stand for come first."""
@@ -150,40 +154,6 @@ class _Pieces:
             if example.is_conj():
                 torch._C._set_conj(fake, True)
             return fake.requires_grad_(example.requires_grad)
-
-
-def _running(
-    compiled: dict[int, Compiled],
-    steps: list[tuple[int, list[int], list[int]]],
-    places: list[Any],
-    count: int,
-    constants: list[Any],
-) -> Compiled:
-    """The function that calls the pieces: values lie in a list, at the places that the steps name, until they are last used."""
-    numbers = {kind: i for i, kind in enumerate(compiled)}
-    pieces = tuple(compiled.values())
-    last = {place: i for i, (_, read, written) in enumerate(steps) for place in (*written, *read)}
-    kept = {place for place in places if isinstance(place, int)}
-    plan = tuple(
-        [
-            (numbers[kind], tuple(read), tuple(written), tuple([each for each in last if last[each] == i and each not in kept]))
-            for i, (kind, read, written) in enumerate(steps)
-        ]
-    )
-    fixed = tuple(constants)
-
-    def run(*args: Any) -> Any:
-        values = [*args, *[None] * (count - len(args)), *fixed]
-        for piece, read, written, dead in plan:
-            results = pieces[piece](*[values[place] for place in read])
-            for place, result in zip(written, results):
-                values[place] = result
-            del results
-            for place in dead:
-                values[place] = None
-        return [values[place] for place in places]
-
-    return run
 
 
 def _outputs(pieces: Sequence[Piece]) -> dict[int, list[int]]:

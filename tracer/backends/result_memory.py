@@ -194,6 +194,15 @@ def keep_results_apart(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     return around
 
 
+def wrapped_without_copies(compiled: Any) -> Any:
+    """What a function of `keep_results_apart` calls, once it is known to copy nothing; any other is returned as it is."""
+    code = getattr(compiled, "__code__", None)
+    if code is None or (compiled.__module__, code.co_qualname) != (__name__, "keep_results_apart.<locals>.around.<locals>.run"):
+        return compiled
+    cells = dict(zip(code.co_freevars, [cell.cell_contents for cell in compiled.__closure__], strict=True))
+    return compiled if cells["unknown"] or cells["copied"] else cells["compiled"]
+
+
 def _that_may_be_shared(returned: Any, inputs: list[torch.Tensor]) -> list[int]:
     """The places of results with memory of their own that a compiler may take for an input, or for another result."""
     storages = {storage_of(each) for each in inputs}

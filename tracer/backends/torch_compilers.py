@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import fx
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
@@ -24,6 +25,7 @@ from torch._inductor.codecache import BypassFxGraphCache
 from torch._inductor.output_code import OutputCode
 
 from tracer import config
+from tracer.backends.piece_calls import CODE_ALONE, CodeAlone
 from tracer.backends.printable_operators import PRINTABLE
 from tracer.backends.result_memory import keep_results_apart
 from tracer.backends.view_strides import refuse_written_views
@@ -59,6 +61,7 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
             keep_inference_input_mutations=True,
         )
     vars(found).update(made_with)
+    note_code_alone(found)
     return found
 
 
@@ -84,7 +87,33 @@ def inductor(
             gm, example_inputs, config_patches=patches, decompositions=_Decompositions({**select_decomp_table(), **PRINTABLE})
         )
     vars(found).update(made_with)
+    note_code_alone(found)
     return apart(found)
+
+
+def note_code_alone(compiled: Any, record: Any = None) -> None:
+    """Makes AOTAutograd's result know its code, which takes a list of inputs, if the functions around it have nothing to do where
+    gradients are off. `record`: of all that AOTAutograd made; None: `compiled` may have it."""
+    if record is None and compiled.serialize is not None:
+        record = compiled.serialize()
+    if record is None or record.compiled_bw is not None or record.maybe_subclass_meta is not None:
+        return
+    about, code = record.runtime_metadata, compiled
+    does_more = (
+        about.num_mutated_inp_runtime_indices
+        or about.mutated_graph_handled_indices_seen_by_autograd
+        or about.num_outputs_aliased
+        or about.num_intermediate_bases
+        or about.is_rng_op_functionalized
+        or about.tokens
+        or about.grad_enabled_mutation is not None
+        or any(getattr(wrapper, "needs_post_compile", True) for wrapper in record.dispatch_wrappers)
+        or torch._C._is_any_autocast_enabled()
+    )
+    while hasattr(code, "__wrapped__"):
+        code = code.__wrapped__
+    if not does_more and isinstance(code, OutputCode):
+        vars(compiled)[CODE_ALONE] = CodeAlone(code, marks_results=about.dynamic_outputs)
 
 
 def compilers_settings() -> str:

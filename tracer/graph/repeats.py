@@ -71,8 +71,8 @@ def _best(tokens: list[int], prices: Prices, agree: Callable[[Repeat], list[Repe
 
 
 def saving(repeat: Repeat, prices: Prices) -> float:
-    """Items that need not be compiled, less the price of the cuts."""
-    cuts = sum(prices[start] + prices[start + repeat.length] for start in repeat.starts)
+    """Items that need not be compiled, less the price of the cuts. Where two stretches meet, there is one."""
+    cuts = sum(map(prices.__getitem__, {place for start in repeat.starts for place in (start, start + repeat.length)}))
     return (len(repeat.starts) - 1) * repeat.length - cuts
 
 

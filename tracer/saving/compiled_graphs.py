@@ -22,7 +22,7 @@ from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.output_code import CompiledFxGraph
 from torch._inductor.utils import BoxedBool
 
-from tracer.backends.torch_compilers import AsWritten, compilers_settings
+from tracer.backends.torch_compilers import AsWritten, compilers_settings, note_code_alone
 from tracer.saving.fingerprints import Differs, Refused
 from tracer.saving.generated_code import bundled
 from tracer.saving.graph_modules import module_from, record_of
@@ -66,7 +66,8 @@ def loaded(data: bytes) -> Callable[..., Any]:
     def forward(*args: Any) -> Any:
         return compiled(list(args))
 
-    vars(forward).update(data=data, serialize=None)  # to be saved again
+    vars(forward).update(data=data, serialize=None, __wrapped__=compiled)  # to be saved again
+    note_code_alone(forward, result)
     return forward
 
 
