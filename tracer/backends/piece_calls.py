@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from tracer.backends.result_memory import wrapped_without_copies
+from tracer.backends.result_memory import without_copies
 
 Compiled = Callable[..., Any]
 Step = tuple[int, list[int], list[int]]  # the number of a piece, the places of its inputs, and those of its results, in a row
@@ -104,7 +104,7 @@ class _CalledAlone:
 def _taking_a_list(piece: Compiled, is_returned: bool) -> Compiled:
     """A function of a list of inputs: the code of a piece alone, or what calls the piece. `is_returned`: the program sees a
     result."""
-    alone: CodeAlone | None = getattr(wrapped_without_copies(piece), CODE_ALONE, None)
+    alone: CodeAlone | None = getattr(without_copies(piece), CODE_ALONE, None)
     if alone is None or alone.marks_results and is_returned:
         return functools.partial(_call, piece)
     found: Compiled = getattr(alone.code, "current_callable", None) or alone.code

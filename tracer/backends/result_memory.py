@@ -173,34 +173,35 @@ def keep_results_apart(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     if not places:
         return unchanged
 
-    def around(compiled: Compiled) -> Compiled:
-        copied: list[int] = []
-        unknown = list(places)
+    return lambda compiled: _ResultsApart(compiled, places)
 
-        def run(*args: Any) -> Any:
-            results = compiled(*args)
-            if not unknown and not copied:
-                return results
-            results = list(results)
-            for i in _shared(results, args, unknown) if unknown else ():
-                copied.append(i)
-            unknown[:] = [i for i in unknown if not _address(results[i])]
-            for i in copied:
-                results[i] = results[i].clone()
+
+class _ResultsApart:
+    """A compiled graph whose results at some of these places are copied: at those that are seen to share memory."""
+
+    def __init__(self, compiled: Compiled, places: Iterable[int]) -> None:
+        self.compiled = compiled
+        self._copied: list[int] = []
+        self._unknown = list(places)
+
+    def copies_nothing(self) -> bool:
+        return not self._unknown and not self._copied
+
+    def __call__(self, *args: Any) -> Any:
+        results = self.compiled(*args)
+        if self.copies_nothing():
             return results
+        results = list(results)
+        self._copied += _shared(results, args, self._unknown) if self._unknown else ()
+        self._unknown = [i for i in self._unknown if not _address(results[i])]
+        for i in self._copied:
+            results[i] = results[i].clone()
+        return results
 
-        return run
 
-    return around
-
-
-def wrapped_without_copies(compiled: Any) -> Any:
-    """What a function of `keep_results_apart` calls, once it is known to copy nothing; any other is returned as it is."""
-    code = getattr(compiled, "__code__", None)
-    if code is None or (compiled.__module__, code.co_qualname) != (__name__, "keep_results_apart.<locals>.around.<locals>.run"):
-        return compiled
-    cells = dict(zip(code.co_freevars, [cell.cell_contents for cell in compiled.__closure__], strict=True))
-    return compiled if cells["unknown"] or cells["copied"] else cells["compiled"]
+def without_copies(compiled: Compiled) -> Compiled:
+    """The compiled graph itself, if what `keep_results_apart` made of it is known to copy nothing; anything else as it is."""
+    return compiled.compiled if isinstance(compiled, _ResultsApart) and compiled.copies_nothing() else compiled
 
 
 def _that_may_be_shared(returned: Any, inputs: list[torch.Tensor]) -> list[int]:

@@ -10,7 +10,6 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tracer.effects import namespaces
 from tracer.effects.cached_results import CachedResults
 from tracer.effects.handed_over import HandedOver
 from tracer.effects.lifetimes import check_attribute_release, check_object_release, check_release, held_before
@@ -92,7 +91,6 @@ class Effects:
         self.cached.refuse_change(target)
         self._shared_dicts.refuse_change(target)
         self.handed_over.refuse_change(target)
-        namespaces.refuse_change(target)
         self._notify_observer(target)
         self.mutated.setdefault(target)
 

@@ -8,6 +8,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import whole
 
 if TYPE_CHECKING:
     from tracer.protocol.variable import VariableTracker
@@ -41,3 +42,9 @@ class SharedDicts:
         """Breaks the graph where something else stands for the dict that is about to change."""
         if target in self._shared:
             unsupported("mutation-of-input", value=f"{target.describe()}, whose dict another value shares,")
+
+
+def may_be_its_own_dict(target: VariableTracker) -> bool:
+    """Whether what is changed is part of an object that existed before the frame ran, of a class of dicts with attributes."""
+    cls = type(whole(target).identity())
+    return cls is not dict and issubclass(cls, dict) and bool(cls.__dictoffset__)

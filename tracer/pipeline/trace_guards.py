@@ -9,7 +9,7 @@ from typing import Any
 from shapes import GuardText
 from tracer import user_marks
 from tracer.bytecode.slots import slot_of_others
-from tracer.effects.namespaces import may_be_own_namespace
+from tracer.effects.shared_dicts import may_be_its_own_dict
 from tracer.graph.fakes.nested_fakes import is_nested, ragged_size_of
 from tracer.guards.base import Guard
 from tracer.guards.identity import Distinct, SameObject, TypeMatch
@@ -126,7 +126,7 @@ def _iterators_over_others(trace: Trace) -> list[Guard]:
 
 def _attributes_apart(trace: Trace) -> list[Guard]:
     """The attributes of a dict that the trace changed must not be its items."""
-    changed = [whole(each).source for each in trace.effects.mutated if may_be_own_namespace(each)]
+    changed = [whole(each).source for each in trace.effects.mutated if may_be_its_own_dict(each)]
     return [Distinct((source, InstanceDictSource(source))) for source in dict.fromkeys(changed) if source is not None]
 
 

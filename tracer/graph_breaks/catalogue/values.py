@@ -133,13 +133,6 @@ register(
     topic=TOPIC,
 )
 register(
-    "own-namespace",
-    "A change of {value}, whose attributes are its items",
-    "The object is its own `__dict__`. A trace knows items and attributes apart, and would not see what is changed as the other.",
-    "change it outside the traced function.",
-    topic=TOPIC,
-)
-register(
     "change-before-failure",
     "An operation that may fail would leave {value} changed",
     "If a graph fails, its changes of inputs are undone and CPython runs the program again, so that the error comes from the "

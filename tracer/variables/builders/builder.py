@@ -34,7 +34,7 @@ from tracer.protocol.lookups import rely_on_bases, storage_base
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import AttrSource, GenericAttrSource, TypeSource
 from tracer.sources.base import Source
-from tracer.sources.reading import instance_dict, is_a, type_dict
+from tracer.sources.reading import is_a, type_dict
 from tracer.sources.roots import ObjectSource
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 from tracer.variables.builders.registry import builder_of, find_later, tracks, tracks_subclasses
@@ -99,7 +99,6 @@ class VariableBuilder:
         self._remembered: set[VariableTracker] = set()
         self._building = 0  # how many builders are running, one in the other
         self._collected: list[tuple[Any, VariableTracker]] | None = None  # what is wrapped within `collecting`
-        self._namespaces: dict[int, Any] = {}  # id of the dict of an object that was met -> the object
 
     def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
         variable = self._variable(tx, value, source)
@@ -171,18 +170,6 @@ class VariableBuilder:
         """Whether an object that is no tensor was met before, wrapped or not."""
         return id(value) in self._by_identity
 
-    def is_namespace(self, value: Any) -> bool:
-        """Whether a dict is the `__dict__` of an object that was met before."""
-        return id(value) in self._namespaces
-
-    def has_namespace_to_itself(self, value: Any) -> bool:
-        """Whether the attributes of an object are neither those of another object, nor the items of a dict, met before. (Those of
-        a dict that is its own `__dict__` are: see `effects.namespaces`.)"""
-        attributes = instance_dict(value)
-        if attributes is None or attributes is value:
-            return True
-        return not self.is_met(attributes) and self._namespaces.setdefault(id(attributes), value) is value
-
     def place_of(self, identity: int) -> Source | None:
         """Where the object with this id, which is no tensor, was met; None if it was not."""
         found = self._by_identity.get(identity)
@@ -197,7 +184,6 @@ class VariableBuilder:
         self.arguments = ()
         self._by_identity.clear()
         self._remembered.clear()
-        self._namespaces.clear()
 
     def known(self, value: Any) -> VariableTracker | None:
         """The variable that was remembered for this object; None if there is none."""

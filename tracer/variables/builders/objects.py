@@ -91,7 +91,7 @@ def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
         builder.trace.modules.add(source)
     base = storage_base(cls)
     make = next((make for known, make in _STORAGES.items() if issubclass(base, known)), None)
-    if (base is not object and make is None) or not _is_named_by_text(value) or not builder.has_namespace_to_itself(value):
+    if (base is not object and make is None) or not _is_named_by_text(value):
         return opaque(builder, value, source)
     variable = builder.remember(value, UserObjectVariable(cls, value, source))
     if make is not None:
