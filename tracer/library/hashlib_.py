@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import _hashlib
 import hashlib
+import hmac
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,12 @@ _READ = frozenset(("name", "digest_size", "block_size"))
 _ASKED = frozenset(("digest", "hexdigest"))
 _CHANGING = frozenset(("update",))
 
-foldable(_hashlib.hmac_digest, _hashlib.compare_digest, hashlib.pbkdf2_hmac)
+_openssl: Any = sys.modules.get("_hashlib")  # None where CPython is built without OpenSSL
+_OF_OPENSSL = () if _openssl is None else (_openssl.new, _openssl.hmac_new)
+
+foldable(hmac.compare_digest)
+if _openssl is not None:
+    foldable(_openssl.hmac_digest, hashlib.pbkdf2_hmac)
 if hasattr(hashlib, "scrypt"):
     foldable(hashlib.scrypt)
 
@@ -49,5 +55,5 @@ def _model_of(function: Any) -> Any:
     return model
 
 
-for _function in dict.fromkeys((*(getattr(hashlib, name) for name in _NAMES), _hashlib.new, _hashlib.hmac_new)):
+for _function in dict.fromkeys((*(getattr(hashlib, name) for name in _NAMES), *_OF_OPENSSL)):
     models(_function)(_model_of(_function))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import string
+import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from tracer.variables.text import plain_form
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
-_in_c: Any = vars(string)["_string"]  # private in string
+_in_c: Any = importlib.import_module("_string")
 
 
 @models(_in_c.formatter_parser)
