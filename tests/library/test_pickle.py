@@ -192,6 +192,16 @@ OBJECTS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.parametrize("size", [0, 3, 70_000])
+def test_a_bytearray_has_the_pickle_of_its_protocol(size: int) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        buffer = bytearray(size)
+        data = pickle.dumps([buffer, buffer], 5)
+        return x + 1, data, pickle.loads(data)
+
+    captured(fn, torch.randn(3))
+
+
 @pytest.mark.parametrize("name", OBJECTS)
 def test_objects_come_back_from_a_pickle(name: str) -> None:
     make = OBJECTS[name]

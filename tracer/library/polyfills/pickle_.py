@@ -94,12 +94,33 @@ class Pickler(_pickle._Pickler):
         self.write(pickle.STACK_GLOBAL)
         self.memoize(obj)
 
+    def save_bytearray(self, obj: bytearray) -> None:
+        """As in pickle, with a copy of the bytes, which are what is written."""
+        head = pickle.BYTEARRAY8 + struct.pack("<Q", len(obj))
+        if self.proto < 5:
+            super().save_bytearray(obj)
+            return
+        if len(obj) >= self.framer._FRAME_SIZE_TARGET:
+            self._write_large_bytes(head, bytes(obj))
+        else:
+            self.write(head + bytes(obj))
+        self.memoize(obj)
+
     dispatch[types.FunctionType] = save_global
+    dispatch[bytearray] = save_bytearray
 
 
 class Unpickler(_pickle._Unpickler):
+    dispatch = {**_pickle._Unpickler.dispatch}
+
     def find_class(self, module: str, name: str) -> Any:
         return named(module, name)
+
+    def load_bytearray8(self) -> None:
+        (size,) = struct.unpack("<Q", self.read(8))
+        self.append(bytearray(self.read(size)))
+
+    dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
 
 
 def dumps(obj: Any, protocol: int | None) -> tuple[bytes, bool]:
