@@ -29,11 +29,11 @@ def _refuse(name: str, value: Value) -> NoReturn:
     unsupported("unsupported-builtin", function=f"numpy.{name} of {value.describe()}")
 
 
-def _tensor_of(name: str, array: Value, subok: Value) -> TensorVariable:
-    """The tensor in whose memory an array lies."""
+def _in_tensor(name: str, array: Value, subok: Value) -> NdarrayVariable:
+    """An array whose dims are those of the tensor in whose memory it lies."""
     if not isinstance(array, NdarrayVariable) or array.is_scalar or array.reversed_dims or subok.constant():
         _refuse(name, array)
-    return array.tensor
+    return array
 
 
 def _numbers(tx: Tracer, value: Value) -> list[Value]:
@@ -44,35 +44,35 @@ def _numbers(tx: Tracer, value: Value) -> list[Value]:
 def _sliding_window_view(
     tx: Tracer, x: Value, window_shape: Value, axis: Value = NONE, *, subok: Value = FALSE, writeable: Value = FALSE
 ) -> Value:
-    tensor: VariableTracker = _tensor_of("sliding_window_view", x, subok)
+    array = _in_tensor("sliding_window_view", x, subok)
+    tensor: Value = array.tensor
+    rank = array.tensor.fake.dim()
     windows = _numbers(tx, window_shape)
-    assert isinstance(x, NdarrayVariable)
-    axes = [ConstantVariable(n) for n in range(x.tensor.fake.dim())] if axis.is_none() else _numbers(tx, axis)
+    axes = [ConstantVariable(n) for n in range(rank)] if axis.is_none() else _numbers(tx, axis)
     if len(windows) != len(axes) or not windows:
         _refuse("sliding_window_view", window_shape)
-    dims = [number.constant() % x.tensor.fake.dim() for number in axes]
+    dims = [number.constant() % rank for number in axes]
     for dim, window in zip(dims, windows):
         tensor = tensor.call_method(tx, "unfold", [ConstantVariable(dim), window, ConstantVariable(1)], {})
     assert isinstance(tensor, TensorVariable)
-    return NdarrayVariable(tensor, writeable=bool(writeable.constant()) and x.writeable)
+    return NdarrayVariable(tensor, writeable=bool(writeable.constant()) and array.writeable)
 
 
 @models.of_plain_tensors(as_strided)
 def _as_strided(
     tx: Tracer, x: Value, shape: Value = NONE, strides: Value = NONE, subok: Value = FALSE, writeable: Value = TRUE
 ) -> Value:
-    tensor = _tensor_of("as_strided", x, subok)
-    assert isinstance(x, NdarrayVariable)
-    sizes = _numbers(tx, x.get_attr(tx, "shape") if shape.is_none() else shape)
-    steps = _numbers(tx, x.get_attr(tx, "strides") if strides.is_none() else strides)
-    size = x.dtype.itemsize
+    array = _in_tensor("as_strided", x, subok)
+    sizes = _numbers(tx, array.get_attr(tx, "shape") if shape.is_none() else shape)
+    steps = _numbers(tx, array.get_attr(tx, "strides") if strides.is_none() else strides)
+    size = array.dtype.itemsize
     counts = [step.constant() for step in steps]
     if any(count % size or count < 0 for count in counts):
         _refuse("as_strided", strides)
     elements = TupleVariable([ConstantVariable(count // size) for count in counts])
-    made = tensor.call_method(tx, "as_strided", [TupleVariable(sizes), elements], {})
+    made = array.tensor.call_method(tx, "as_strided", [TupleVariable(sizes), elements], {})
     assert isinstance(made, TensorVariable)
-    return NdarrayVariable(made, writeable=bool(writeable.constant()) and x.writeable)
+    return NdarrayVariable(made, writeable=bool(writeable.constant()) and array.writeable)
 
 
 @models.of_plain_tensors(np.frombuffer)

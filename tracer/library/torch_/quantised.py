@@ -35,35 +35,32 @@ def _argument(value: Value) -> Any:
 
 
 def _quantised(
-    tx: Tracer, function: Any, input: TensorVariable, options: tuple[Value, ...], known: dict[str, Value]
+    tx: Tracer, function: Any, input: Value, dtype: Value, options: tuple[Value, ...], known: dict[str, Value]
 ) -> QuantisedVariable:
-    arguments = (input.node, *map(_argument, options))
-    return QuantisedVariable(make_node(tx, function, arguments), input.fake, options[-1].constant(), known)
+    """What `function(input, *options)` gives."""
+    tensor = _checked(function, input, dtype)
+    arguments = (tensor.node, *map(_argument, options))
+    return QuantisedVariable(make_node(tx, function, arguments), tensor.fake, dtype.constant(), known)
 
 
 @models.of_plain_tensors(torch.quantize_per_tensor)
 def _per_tensor(tx: Tracer, input: Value, scale: Value, zero_point: Value, dtype: Value) -> Value:
-    tensor = _checked(torch.quantize_per_tensor, input, dtype)
     known: dict[str, Value] = {"qscheme": tx.literal(torch.per_tensor_affine)}
     if scale.is_constant() and zero_point.is_constant():
         numbers = float(scale.constant()), int(zero_point.constant())
         known |= {"q_scale": tx.literal(numbers[0]), "q_zero_point": tx.literal(numbers[1])}
-    return _quantised(tx, torch.quantize_per_tensor, tensor, (scale, zero_point, dtype), known)
+    return _quantised(tx, torch.quantize_per_tensor, input, dtype, (scale, zero_point, dtype), known)
 
 
 @models.of_plain_tensors(torch.quantize_per_channel)
 def _per_channel(tx: Tracer, input: Value, scales: Value, zero_points: Value, axis: Value, dtype: Value) -> Value:
-    tensor = _checked(torch.quantize_per_channel, input, dtype)
-    return _quantised(tx, torch.quantize_per_channel, tensor, (scales, zero_points, axis, dtype), {})
+    return _quantised(tx, torch.quantize_per_channel, input, dtype, (scales, zero_points, axis, dtype), {})
 
 
 @models.of_plain_tensors(torch.quantize_per_tensor_dynamic)
 def _dynamic(tx: Tracer, input: Value, dtype: Value, reduce_range: Value) -> Value:
-    tensor = _checked(torch.quantize_per_tensor_dynamic, input, dtype)
     known: dict[str, Value] = {"qscheme": tx.literal(torch.per_tensor_affine)}
-    arguments = (tensor.node, dtype.constant(), reduce_range.constant())
-    node = make_node(tx, torch.quantize_per_tensor_dynamic, arguments)
-    return QuantisedVariable(node, tensor.fake, dtype.constant(), known)
+    return _quantised(tx, torch.quantize_per_tensor_dynamic, input, dtype, (dtype, reduce_range), known)
 
 
 @models.of_plain_tensors(torch.int_repr)
