@@ -95,6 +95,21 @@ def test_a_result_of_its_own_shares_no_memory_with_inputs_and_other_results(prog
             torch.testing.assert_close(each, wanted + 1)
 
 
+def data_written_to(x, y):
+    data = x.data
+    data.add_(1)
+    return data, y * 2
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_the_data_of_an_input_lie_where_the_program_has_them_beside_another_view_of_its_base(dynamic):
+    compiled = tracer.compile(data_written_to, backend="aot_eager", dynamic=dynamic)
+    for columns in (6, 7):
+        (own, own_base), (other, other_base) = ((base[:, 2], base) for base in (torch.ones(1, columns), torch.ones(1, columns)))
+        seen, expected = compiled(own, own.t().t()), data_written_to(other, other.t().t())
+        assert described(seen, own_base) == described(expected, other_base)
+
+
 def data_exchanged(a, b):
     a.data = b
     b.data = torch.zeros_like(b)

@@ -146,14 +146,19 @@ class _Views:
     def _is_view_or_number(self, node: fx.Node, is_outside: Callable[[fx.Node], bool]) -> bool:
         if not node.all_input_nodes or not all(map(is_outside, node.all_input_nodes)):
             return False
-        of_torch = node.op == "call_method" or getattr(node.target, "__module__", "").startswith(("torch", "_operator"))
-        tensors = list(tensors_of(node))
+        tensors, operands = list(tensors_of(node)), list(_tensors_of(node.all_input_nodes))
+        if tensors and node.target is getattr and any(isinstance(each, WrapperFake) for each in operands):  # a tensor in a wrapper
+            return all(storage_of(each) in self._inside for each in tensors)
         if tensors:
-            memory = {storage_of(each) for each in _tensors_of(node.all_input_nodes)}
-            if node.target is getattr:  # a tensor in a wrapper
-                return all(storage_of(each) in self._inside for each in tensors)
-            return of_torch and all(storage_of(each) in memory for each in tensors)
-        return node.target in METADATA or not list(_tensors_of(node.all_input_nodes))
+            memory = {storage_of(each) for each in operands}
+            return _is_of_torch(node) and all(storage_of(each) in memory for each in tensors)
+        return node.target in METADATA or not operands
+
+
+def _is_of_torch(node: fx.Node) -> bool:
+    """Whether a node calls a function or a method of torch, or reads an attribute of a tensor (`x.data`, `x.T`)."""
+    named = getattr(node.target, "__module__", "").startswith(("torch", "_operator"))
+    return named or node.op == "call_method" or node.target is getattr
 
 
 def changes_metadata(node: fx.Node) -> bool:
