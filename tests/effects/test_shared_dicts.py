@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import functools
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 
+import tracer
 from tests.support import breaks, captured
 
 X = torch.ones(3)
@@ -135,3 +137,29 @@ def test_keywords_of_a_partial_object_that_is_made_inside() -> None:
         return made(x), made.keywords["by"], made.keywords is made.keywords, SCALED.keywords["by"], dict(SCALED.keywords)
 
     captured(read, X)
+
+
+def _set_in_the_object(x: torch.Tensor, holder: Any, items: dict[str, Any]) -> Any:
+    holder.rate = 9
+    return x * items["rate"], items
+
+
+def _set_in_the_items(x: torch.Tensor, holder: Any, items: dict[str, Any]) -> Any:
+    items["rate"] = 9
+    return x * holder.rate, vars(holder)
+
+
+@pytest.mark.parametrize("program", [_set_in_the_object, _set_in_the_items])
+@pytest.mark.parametrize("cls", [types.SimpleNamespace, torch.nn.Identity, Settings])
+def test_an_entry_made_for_an_object_and_another_dict_does_not_serve_its_own_dict(program: Any, cls: type) -> None:
+    compiled = tracer.compile(program)
+    for shared in (False, True, False):
+        holders = [cls() for _ in range(2)]
+        for holder in holders:
+            holder.rate = 1
+        (seen, of_seen), (expected, of_expected) = (
+            run(X, holder, vars(holder) if shared else {"rate": 1})
+            for run, holder in zip((compiled, program), holders, strict=True)
+        )
+        assert torch.equal(seen, expected) and of_seen["rate"] == of_expected["rate"]
+    assert tracer.region_of(compiled).entries

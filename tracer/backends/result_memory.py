@@ -147,7 +147,8 @@ class _Views:
         if not node.all_input_nodes or not all(map(is_outside, node.all_input_nodes)):
             return False
         tensors, operands = list(tensors_of(node)), list(_tensors_of(node.all_input_nodes))
-        if tensors and node.target is getattr and any(isinstance(each, WrapperFake) for each in operands):  # a tensor in a wrapper
+        of_wrapper = node.target is getattr and any(isinstance(each, WrapperFake) for each in operands)
+        if tensors and of_wrapper:
             return all(storage_of(each) in self._inside for each in tensors)
         if tensors:
             memory = {storage_of(each) for each in operands}

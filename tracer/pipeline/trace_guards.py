@@ -24,7 +24,8 @@ from tracer.sources.attributes import AttrSource, InstanceDictSource
 from tracer.sources.base import Source
 from tracer.sources.builtin_iterators import iterated
 from tracer.sources.iterators import IteratedSource
-from tracer.sources.roots import LocalSource, ObjectSource
+from tracer.sources.reading import instance_dict
+from tracer.sources.roots import ArgumentSource, LocalSource, ObjectSource
 from tracer.sources.tensors import ArrayTensorSource
 from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable
@@ -51,7 +52,7 @@ def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardTex
         *_ragged_sizes(trace),
         *_distinct_containers(trace, code),
         *_iterators_over_others(trace),
-        *_attributes_apart(trace),
+        *_attributes_apart(trace, code),
         *_distinct_keys(trace),
         *trace.memory_guards(),
         *_shape_guards(shapes),
@@ -124,10 +125,28 @@ def _iterators_over_others(trace: Trace) -> list[Guard]:
     ]
 
 
-def _attributes_apart(trace: Trace) -> list[Guard]:
-    """The attributes of a dict that the trace changed must not be its items."""
-    changed = [whole(each).source for each in trace.effects.mutated if may_be_its_own_dict(each)]
-    return [Distinct((source, InstanceDictSource(source))) for source in dict.fromkeys(changed) if source is not None]
+def _attributes_apart(trace: Trace, code: CodeType) -> list[Guard]:
+    """The attributes of a dict that the trace changed must not be its items. A dict that is an argument must not hold the
+    attributes of an object, as `vars()` of it does, where the trace changed either."""
+    changed = dict.fromkeys(whole(each) for each in trace.effects.mutated)
+    pairs = [(each.source, each.source) for each in changed if each.source is not None and may_be_its_own_dict(each)]
+    for items in _passed_dicts(trace, code) if changed else ():
+        for value, holder in trace.builder.met():
+            if holder.source is not None and holder is not items and instance_dict(value) is not None:
+                if holder in changed or (items in changed and _is_argument(holder.source)):
+                    pairs.append((items.source, holder.source))
+    return [Distinct((items, InstanceDictSource(holder))) for items, holder in dict.fromkeys(pairs)]
+
+
+def _passed_dicts(trace: Trace, code: CodeType) -> list[Any]:
+    """The tracked dicts that are arguments; not that of **kwargs, which the call makes."""
+    made = slot_of_others(code, inspect.CO_VARKEYWORDS)
+    known = (each for each in trace.builder.existing() if isinstance(each, DictVariable) and _is_argument(each.source))
+    return [each for each in known if made is None or each.source != LocalSource(made)]
+
+
+def _is_argument(source: Source | None) -> bool:
+    return isinstance(source, (LocalSource, ArgumentSource))
 
 
 def _distinct_keys(trace: Trace) -> list[Guard]:

@@ -34,7 +34,7 @@ from tracer.protocol.lookups import rely_on_bases, storage_base
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import AttrSource, GenericAttrSource, TypeSource
 from tracer.sources.base import Source
-from tracer.sources.reading import is_a, type_dict
+from tracer.sources.reading import instance_dict, is_a, type_dict
 from tracer.sources.roots import ObjectSource
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 from tracer.variables.builders.registry import builder_of, find_later, tracks, tracks_subclasses
@@ -144,6 +144,11 @@ class VariableBuilder:
             self.trace.output.journal.met_as_expected(before[1].event, variable)
         else:
             self.trace.output.journal.met(value, variable, by_builder=self._building > 0)
+        attributes = instance_dict(value)
+        if attributes is not None:
+            self.trace.effects.note_dict(attributes, variable)
+        if issubclass(type(value), dict) and value is not attributes:
+            self.trace.effects.note_dict(value, variable)
         return variable
 
     def expect(self, value: Any, source: Source, kind: type[VariableTracker], wrap: _Wrap) -> None:
@@ -203,7 +208,11 @@ class VariableBuilder:
 
     def existing(self) -> Iterable[VariableTracker]:
         """The variables of all objects that were remembered."""
-        return (variable for _, variable in self._by_identity.values() if not isinstance(variable, _Expected))
+        return (variable for _, variable in self.met())
+
+    def met(self) -> Iterator[tuple[Any, VariableTracker]]:
+        """All objects that were remembered, and their variables."""
+        return ((value, variable) for value, variable in self._by_identity.values() if not isinstance(variable, _Expected))
 
     def places(self, kinds: tuple[type[VariableTracker], ...]) -> Iterator[Source]:
         """Where objects were met whose variables are of these kinds, in order, whether they have been made or not."""

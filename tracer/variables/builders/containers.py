@@ -94,11 +94,8 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
         return opaque(builder, value, source)
     builder.guard(TypeMatch(source, type(value)))
     if type(value) is dict and ReadByKey.suits(held := dict(value)):
-        by_key = builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
-        tx.effects.note_dict(value, by_key)
-        return by_key
+        return builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
     variable = builder.remember(value, DictVariable({}, source, type(value)))
-    tx.effects.note_dict(value, variable)
     fill_dict(builder, tx, variable, value, source)
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
         variable.default_factory = tx.wrap(value.default_factory, GenericAttrSource(source, "default_factory"))

@@ -96,10 +96,7 @@ def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
     variable = builder.remember(value, UserObjectVariable(cls, value, source))
     if make is not None:
         variable.storage = make(builder, tx, value, source)
-    attributes = _C.instance_dict(value)
-    if attributes is not None:
-        tx.effects.note_dict(attributes, variable)
-        if attributes is value and variable.storage is not None:
+        if _C.instance_dict(value) is value:
             tx.effects.note_dict(value, variable.storage)
     return variable
 
