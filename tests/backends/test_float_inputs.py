@@ -293,3 +293,19 @@ def test_what_was_assumed_of_a_float_and_data_is_checked_beside_the_compiled_gra
     assert not [record for record in caplog.records if record.name.startswith("tracer")]  # the graph itself gave each result
     with pytest.raises(ZeroDivisionError):
         compiled(x, t, 1.0)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+def test_a_float_that_is_computed_from_ints_is_given_as_an_input_where_the_compiler_has_no_code_for_it(backend):
+    def remainder(x, k):
+        return x + float(k % 3), k / (k % 3 + 1)
+
+    def chosen(x, k):
+        return x * float(torch.sym_ite(k > 2, k, 1))
+
+    x = torch.randn(4, 3)
+    for program in (remainder, chosen):
+        compiled = tracer.compile(program, backend=backend, dynamic=True, fullgraph=True)
+        for k in (5, 7, 12, 8):
+            torch.testing.assert_close(compiled(x, k), program(x, k))
+        assert compiled.stats()["compiles"] == 1

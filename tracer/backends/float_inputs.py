@@ -39,14 +39,14 @@ class FloatInTensor:
 
 
 def floats_as_tensors(
-    graph: fx.Graph, examples: list[Any], known: bool = True, overloads: bool = True
+    graph: fx.Graph, examples: list[Any], known: bool = True, overloads: bool = True, of_ints: bool = False
 ) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
     """Moves float arithmetic out of a graph, and passes float inputs as tensors. Returns the examples of the new inputs, and a
     function that wraps the compiled graph into a callable with the old inputs and results. A float that is not `known` is given
-    to overloads that take a tensor, if `overloads`."""
-    if not any(isinstance(example, torch.SymFloat) for example in examples):
+    to overloads that take a tensor, if `overloads`. With `of_ints` a float that is computed from ints is an input, too."""
+    if not of_ints and not any(isinstance(example, torch.SymFloat) for example in examples):
         return examples, lambda compiled: compiled
-    computed = _computed_from_floats(graph)
+    computed = _computed_from_floats(graph, of_ints)
     hoisted = _used_outside(graph, computed)
     precompute = part_of(graph, hoisted)
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
@@ -87,6 +87,18 @@ def _with_floats(results: Any, values: tuple[Any, ...], returned: list[tuple[int
     for place, i in returned:
         whole.insert(place, values[i])
     return tuple(whole)
+
+
+def computes_floats(graph: fx.Graph, examples: list[Any]) -> bool:
+    """Whether a graph without float inputs computes a float from numbers that are inputs."""
+    has_floats = any(isinstance(example, torch.SymFloat) for example in examples)
+    return not has_floats and any(map(_is_float, _computed_from_floats(graph, of_ints=True)))
+
+
+def floats_of_ints_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
+    """As `floats_as_tensors`, also for floats that the graph computes from ints. PyTorch's pass that turns arithmetic of floats
+    into tensors has no code for some of it (`float(n % 3)`)."""
+    return floats_as_tensors(graph, examples, of_ints=True)
 
 
 def floats_as_data(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
@@ -211,16 +223,17 @@ def _take_as_tensor(user: fx.Node, item: fx.Node, tensor: fx.Node) -> None:
                 user.update_kwarg(place, tensor)
 
 
-def _computed_from_floats(graph: fx.Graph) -> dict[fx.Node, None]:
-    """The nodes that compute a number from inputs that are numbers, at least one of them a float."""
-    numbers: dict[fx.Node, bool] = {}  # -> whether a float input is in it
+def _computed_from_floats(graph: fx.Graph, of_ints: bool) -> dict[fx.Node, None]:
+    """The nodes that compute a number from inputs that are numbers, at least one of them a float; with `of_ints` also those that
+    compute a float from ints alone, and what is computed from it."""
+    numbers: dict[fx.Node, bool] = {}  # -> whether a float is in it
     for node in graph.nodes:
         if not isinstance(node.meta.get(EXAMPLE), _NUMBERS):
             continue
         if node.op == "placeholder":
             numbers[node] = isinstance(node.meta[EXAMPLE], torch.SymFloat)
         elif node.op == "call_function" and all(arg in numbers for arg in node.all_input_nodes):
-            numbers[node] = any(numbers[arg] for arg in node.all_input_nodes)
+            numbers[node] = any(numbers[arg] for arg in node.all_input_nodes) or (of_ints and _is_float(node))
     return {node: None for node, from_float in numbers.items() if from_float and node.op != "placeholder"}
 
 

@@ -29,23 +29,24 @@ from shapes.env import ShapeEnv as OwnShapeEnv
 from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
-from tracer import config, logs
+from tracer import config
+from tracer.backends.attempts import FLAT, Attempt
 from tracer.backends.float_decisions import FloatDecisions
-from tracer.backends.float_inputs import WAYS, FixedFloat, FloatInTensor, floats_fixed, refuse_fixed
+from tracer.backends.float_inputs import (
+    FloatInTensor,
+    refuse_fixed,
+)
 from tracer.backends.kept_operations import keep_operations, refuse_to_drop
 from tracer.backends.nested_inputs import NestedInputs
 from tracer.backends.outlining import outlined
 from tracer.backends.rebuilt_tensors import allocate, with_autograd_state, with_conj_and_neg_bits
-from tracer.backends.refusals import is_refusal
-from tracer.backends.repeated_blocks import AS_WRITTEN, NotInPieces
-from tracer.backends.result_gradients import is_about_inplace_changes, restore_autograd_state
+from tracer.backends.repeated_blocks import AS_WRITTEN
+from tracer.backends.result_gradients import restore_autograd_state
 from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.view_strides import (
-    is_about_views,
     prepare_written_views,
     reshape_for_view,
-    views_may_be_copies,
 )
 from tracer.backends.wrapper_instances import instance_of, overrides_for
 from tracer.backends.wrapper_results import take_wrappers_apart
@@ -80,37 +81,20 @@ def compile_real(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
 
 
 def compile_with(
-    compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], repeated: str = "flat", unrolls: bool = False
+    compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], repeated: str = FLAT, unrolls: bool = False
 ) -> Callable[..., Any]:
     """Runs a compiler on a copy of a captured graph; guards that it adds become guards of the tracer's env. `repeated` and
     `unrolls` as for `outlining.outlined`. Called again by a backend that passes its own arguments on, it converts nothing."""
     if _is_bridged(gm, example_inputs):
         return compiler(gm, example_inputs)
-    ways = list(WAYS)
-    floats = ways.pop(0)
-    checks_each_result = views_are_copies = False
+    attempt = Attempt(repeated, unrolls)
     while True:
         try:
             with torch.set_grad_enabled(torch.is_grad_enabled()):  # an attempt that fails may be within `no_grad` of the graph
-                options = checks_each_result, views_are_copies, repeated, unrolls
-                return _compile_bridged(compiler, gm, example_inputs, floats, *options)
+                return _compile_bridged(compiler, gm, example_inputs, attempt)
         except Exception as error:
-            if isinstance(error, NotInPieces) and repeated != "flat":
-                logs.emit("repeated", f"left whole: {error}")
-                repeated = "flat"
-            elif floats is not WAYS[0] and ways:  # a value of a float was needed, or the compiler has no code for it
-                floats = ways.pop(0)
-            elif is_about_inplace_changes(error) and not checks_each_result:
-                checks_each_result = True
-            elif is_about_views(error) and not views_are_copies and views_may_be_copies(gm.graph):
-                views_are_copies = True
-            elif is_refusal(error, gm.graph):
+            if not attempt.has_next(error, gm.graph, example_inputs):
                 return _run_as_written(gm, error)
-            elif floats is WAYS[0] and any(isinstance(example, torch.SymFloat) for example in example_inputs):
-                floats = ways.pop(0)  # the compiler needs the value of one that is known, or has no code for it
-                ways[-1] = floats_fixed if isinstance(error, FixedFloat) else ways[-1]
-            else:
-                raise
 
 
 def _run_as_written(gm: fx.GraphModule, error: Exception) -> Callable[..., Any]:
@@ -151,30 +135,21 @@ def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.Gra
     return result
 
 
-def _compile_bridged(
-    compiler: Compiler,
-    gm: fx.GraphModule,
-    example_inputs: list[Any],
-    floats: Callable[..., Any],
-    checks_each_result: bool,
-    views_are_copies: bool,
-    repeated: str,
-    unrolls: bool,
-) -> Callable[..., Any]:
+def _compile_bridged(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], attempt: Attempt) -> Callable[..., Any]:
     refuse_to_drop(gm)
     graph = copy_of(gm.graph)
-    if views_are_copies:
+    if attempt.views_are_copies:
         reshape_for_view(graph)
-    corrected = restore_autograd_state(graph, checks_each_result)
+    corrected = restore_autograd_state(graph, attempt.checks_each_result)
     with_views = take_out_views(graph)
     example_inputs, put_together = take_wrappers_apart(graph, example_inputs)
     prepare_written_views(graph)
     keep_for_gradients(graph)
     kept = keep_operations(graph)
     checked = return_checked_values(graph)
-    example_inputs, computed = floats(graph, example_inputs)
+    example_inputs, computed = attempt.floats(graph, example_inputs)
     write_results_of_functional_operators(graph, left_by=AS_WRITTEN)
-    compiler = outlined(compiler, graph, repeated, unrolls)
+    compiler = outlined(compiler, graph, attempt.repeated, attempt.unrolls)
     compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
     return corrected(with_views(put_together(kept(checked(computed(compiled))))))
 
