@@ -165,3 +165,32 @@ def test_what_is_computed_from_a_filled_argument_has_the_strides_of_the_program(
         for got, wanted in zip([*seen, ours], [*expected, theirs], strict=True):
             assert torch.equal(got, wanted) and got.stride() == wanted.stride()
         assert count == rows * 3
+
+
+LAYOUTS = (
+    lambda: torch.zeros(9, 4),
+    lambda: torch.zeros(8, 6)[::2],
+    lambda: torch.zeros(6, 40)[:, ::2],
+    lambda: torch.zeros(5, 6).t(),
+)
+
+
+@pytest.mark.filterwarnings("ignore:A graph of .* runs as it is")
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("draw", ["normal_", "uniform_", "bernoulli_", "exponential_"])
+def test_random_numbers_are_drawn_into_strided_memory_in_the_order_of_the_program(draw, dynamic):
+    def into_argument(x):
+        return getattr(x.add_(1), draw)(), x + 1
+
+    def into_own(x):
+        return getattr((x + 1).repeat(2, 1)[::2], draw)()
+
+    for program in (into_argument, into_own):
+        compiled = tracer.compile(program, backend="aot_eager", dynamic=dynamic)
+        for layout in LAYOUTS:
+            results = []
+            for run in (compiled, program):
+                torch.manual_seed(0)
+                results.append([*run(layout()), torch.rand(1)])
+            for seen, expected in zip(*results, strict=True):
+                assert torch.equal(seen, expected) and seen.stride() == expected.stride()

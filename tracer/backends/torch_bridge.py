@@ -46,6 +46,7 @@ from tracer.backends.result_memory import take_out_views
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.view_strides import (
     prepare_written_views,
+    refuse_strided_draws,
     reshape_for_view,
 )
 from tracer.backends.wrapper_instances import instance_of, overrides_for
@@ -137,6 +138,7 @@ def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.Gra
 
 def _compile_bridged(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], attempt: Attempt) -> Callable[..., Any]:
     refuse_to_drop(gm)
+    refuse_strided_draws(gm.graph)
     graph = copy_of(gm.graph)
     if attempt.views_are_copies:
         reshape_for_view(graph)

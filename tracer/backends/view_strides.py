@@ -95,6 +95,15 @@ def refuse_written_views(graph: fx.Graph) -> None:
         raise WrongStrides("a result is a view of an argument that is not contiguous and is written to")
 
 
+def refuse_strided_draws(graph: fx.Graph) -> None:
+    """Raises WrongStrides for a graph that draws random numbers into memory that is not contiguous (`x[::2].normal_()`).
+    Compilers draw them into new memory, for which PyTorch's kernels take the numbers in another order."""
+    for node in graph.nodes:
+        for tensor in tensors_of(node):
+            if getattr(getattr(tensor, "fake_mode", None), "draws_into_strided", False):
+                raise WrongStrides("random numbers are drawn into a tensor that is not contiguous")
+
+
 def _written_and_strided(graph: fx.Graph) -> set[int]:
     """The memory of its inputs that are not contiguous and are written to."""
     inputs = [node.meta.get(EXAMPLE) for node in graph.nodes if node.op == "placeholder"]

@@ -71,7 +71,9 @@ def can_be_probed(tensors: list[torch.Tensor], most: int = MOST_ELEMENTS) -> boo
 
 
 def is_contiguous_now(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has, in this call, the strides of a new contiguous tensor."""
+    """Whether a tensor has, in this call, the strides of a new contiguous tensor. Of sizes that depend on data: in every call."""
+    if None in hints(tensor.shape):
+        return all_same(tensor.stride(), dense_strides(tensor.shape))
     return hints(tensor.stride()) == dense_strides(hints(tensor.shape))
 
 

@@ -20,6 +20,7 @@ from tracer.graph.symbols.ragged import RaggedSize
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.operators.facts import OperatorFacts, facts_of, leaves
 from tracer.operators.meta import operator_result
+from tracer.operators.probed_strides import is_contiguous_now
 from tracer.operators.probes import check_dtypes, may_refuse
 from tracer.operators.results import CachedResult
 
@@ -57,6 +58,7 @@ class FakeMode(FakeTensorMode):
         )  # those written before, or by, an operator that may fail when the graph runs
         self.repeatable = True  # whether running all operators since `watch_effects` once more would change nothing
         self.met_failing = False  # whether one of those may fail on data
+        self.draws_into_strided = False  # whether random numbers are drawn into memory that is not contiguous
         self.failing = 0  # how many operators of the trace may fail when the graph runs
         self.met_wrapper = False  # whether there are fakes of wrappers
         self.dispatched: Callable[..., Any] | None = None  # set by `answer_wrappers_with`
@@ -160,6 +162,8 @@ class FakeMode(FakeTensorMode):
     def _note_effects(self, facts: OperatorFacts, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         random = facts.draws(args, kwargs)
         self.draws += random
+        if random and facts.writes:
+            self.draws_into_strided |= not all(map(is_contiguous_now, facts.written_tensors(args, kwargs)))
         written = self._note_writes(facts.written_tensors(args, kwargs))
         if random or written:
             self.repeatable = False
