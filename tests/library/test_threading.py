@@ -53,7 +53,7 @@ def test_cpython_takes_a_lock_that_other_threads_know_and_one_that_is_not_held()
         with LOCK:
             return x + 1
 
-    breaks(f, X)
+    assert set(breaks(f, X).break_ids) == {"lock"}
     assert not LOCK.locked()
 
     def g(x):

@@ -8,8 +8,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.guards.identity import TypeMatch
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
+from tracer.sources.base import Source
+from tracer.variables.builders.builder import VariableBuilder, tracks
+from tracer.variables.objects.untraceable import OpaqueVariable
 from tracer.variables.values.constant import NONE, TRUE, NamedMethodVariable, boolean
 
 if TYPE_CHECKING:
@@ -56,6 +60,21 @@ class MadeLockVariable(VariableTracker):
 
 
 _METHODS = ("acquire", "release", "locked", "__enter__", "__exit__")
+
+
+class ExistingLockVariable(OpaqueVariable):
+    """A lock that other threads may know."""
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in _METHODS:
+            unsupported("lock", value=self.source.name)
+        return super().get_attr(tx, name)
+
+
+@tracks(_thread.LockType, _thread.RLock)
+def _existing_lock(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(TypeMatch(source, type(value)))
+    return builder.remember(value, ExistingLockVariable(type(value), source))
 
 
 def _taken(lock: Any, times: int) -> Any:

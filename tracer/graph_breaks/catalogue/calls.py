@@ -51,6 +51,14 @@ register(
     topic=TOPIC,
 )
 register(
+    "lock",
+    "The lock {value} is taken or released",
+    "What the lock protects is to be read and changed while it is held, and the operations of a graph run together, not between "
+    "the lines of the program.",
+    "keep what needs the lock outside of the traced function, or behind its tensor operations.",
+    topic=TOPIC,
+)
+register(
     "call-arguments",
     "The arguments do not fit the signature ({error})",
     "The call raises TypeError; CPython runs it, so that the error is the one you know.",
