@@ -194,3 +194,16 @@ def test_random_numbers_are_drawn_into_strided_memory_in_the_order_of_the_progra
                 results.append([*run(layout()), torch.rand(1)])
             for seen, expected in zip(*results, strict=True):
                 assert torch.equal(seen, expected) and seen.stride() == expected.stride()
+
+
+@pytest.mark.filterwarnings("ignore:A graph of .* runs as it is")
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("read", [torch.as_strided, torch.as_strided_copy, torch.Tensor.as_strided])
+def test_memory_with_gaps_that_is_written_to_is_read_by_its_places(read, dynamic):
+    def program(x):
+        x.add_(1)
+        return read(x, (3,), (2,)) * 2
+
+    compiled = tracer.compile(program, backend="aot_eager", dynamic=dynamic)
+    for make in (lambda: torch.arange(10), lambda: torch.arange(10)[::2], lambda: torch.arange(12)[1::2]):
+        assert torch.equal(compiled(make()), program(make()))

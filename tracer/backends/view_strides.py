@@ -43,12 +43,20 @@ def prepare_written_views(graph: fx.Graph) -> None:
     called inside the backend."""
     written = _written_and_strided(graph)
     for node in list(graph.nodes) if written else ():
+        _refuse_to_read_by_place(node, written)
         _copy_before_reshaping(graph, node, written)
         _copy_into_out(graph, node, written)
     returned: Any = graph.output_node().args[0]
     results = [node for node in pytree.tree_leaves(returned) if isinstance(node, fx.Node) and node.op != "placeholder"]
     found = any(storage_of(tensor) in written and _is_symbolic(tensor) for node in results for tensor in tensors_of(node))
     graph.output_node().meta[_MARK] = found
+
+
+def _refuse_to_read_by_place(node: fx.Node, written: set[int]) -> None:
+    """Refuses an operation that reads such memory by places: of what is written there, AOTAutograd has a contiguous tensor."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if name.startswith("as_strided") and any(storage_of(tensor) in written for tensor in tensors_of(node.args[0])):
+        raise WrongStrides(f"{name} reads an argument that is not contiguous and is written to")
 
 
 def _copy_before_reshaping(graph: fx.Graph, node: fx.Node, written: set[int]) -> None:
