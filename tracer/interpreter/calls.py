@@ -215,6 +215,7 @@ def call_in_graph(tx: Tracer, function: Any, args: list[VariableTracker], kwargs
 
 
 def _argument_of(tx: Tracer, function: Any, position: int | str, value: VariableTracker) -> Any:
+    value = value.as_number(tx) if isinstance(value, NdarrayVariable) else value
     if isinstance(value, SymNodeVariable) and takes_one_for_all(function, position):
         value = value.specialize(tx)
     return as_graph_arg(tx, value)

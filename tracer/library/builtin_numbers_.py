@@ -20,6 +20,7 @@ from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.arrays import NdarrayVariable, apply
 from tracer.variables.tensors.numpy_sizes import NumpySizeVariable, RoundedSizeVariable
+from tracer.variables.tensors.passed_scalars import number_in
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.text import form, formatted
 from tracer.variables.values import symbolic
@@ -42,6 +43,7 @@ def _bool(tx: Tracer, value: Value | None = None, /) -> Value:
 
 @models(int)
 def _int(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    args = tuple(number_in(tx, arg) for arg in args)
     if len(args) == 1 and not kwargs and isinstance(args[0], SymNodeVariable):
         kind = args[0].python_type()
         if kind is int:
@@ -54,6 +56,7 @@ def _int(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
 
 @models(float)
 def _float(tx: Tracer, *args: Value) -> Value:
+    args = tuple(number_in(tx, arg) for arg in args)
     if len(args) == 1 and isinstance(args[0], SymNodeVariable):
         kind = args[0].python_type()
         if kind is bool:
@@ -128,6 +131,7 @@ def _special(tx: Tracer, value: Value, name: str, *args: Value) -> Value | None:
 
 @models(round)
 def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
+    number = number_in(tx, number) if ndigits is NONE else number
     if isinstance(number, TensorVariable):
         unsupported("unsupported-builtin", function="round of a tensor")
     if isinstance(number, UserObjectVariable):

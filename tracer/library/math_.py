@@ -14,6 +14,7 @@ from tracer.protocol.lookups import defines
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.passed_scalars import number_in
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.text import form
 from tracer.variables.values import symbolic
@@ -44,6 +45,7 @@ _INTEGERS = (math.gcd, math.lcm, math.isqrt, math.factorial, math.comb, math.per
 
 def _model_of(function: Any) -> Any:
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        args = tuple(number_in(tx, arg) for arg in args)
         if len(args) == 1 and isinstance(args[0], SymNodeVariable) and function in _IN_GRAPH:
             if function in _DOMAIN:
                 assume(tx, tx.compare(_DOMAIN[function], args[0], ZERO))

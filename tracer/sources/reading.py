@@ -161,6 +161,14 @@ def tensor_of_array(array: Any) -> torch.Tensor:
     return torch.from_numpy(array if array.flags.writeable else np.asarray(_Unprotected(array)))
 
 
+def number_of_scalar(scalar: Any) -> Any:
+    """The Python number of a scalar of NumPy."""
+    cls = type(scalar)
+    if not issubclass(cls, np.number) or cls.__module__ != "numpy":
+        raise TypeError(f"{cls.__name__} is no number of NumPy")
+    return scalar.item()
+
+
 class _Unprotected:
     """The memory of a read-only array, of which torch makes a tensor without a warning. The trace knows that it is read-only."""
 

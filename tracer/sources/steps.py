@@ -133,6 +133,7 @@ STRIDE = _of_tensor(tensor_stride, "___tensor_stride", "stride", "{1}")
 STORAGE_OFFSET = _of_tensor(tensor_storage_offset, "___storage_offset", "storage_offset", "")
 GRAD = Step(reading.tensor_grad, "___tensor_grad({0})")
 TENSOR_OF_ARRAY = Step(reading.tensor_of_array, "___tensor_of_array({0})")
+NUMBER_OF_SCALAR = Step(reading.number_of_scalar, "___number_of_scalar({0})")
 
 TABLE = tuple(row for row in list(globals().values()) if isinstance(row, Step))
 # What the texts call: the names that check_fn has for it.

@@ -1,5 +1,5 @@
-"""Numbers and tensors that are read from tensors: sizes, strides, storage offset, gradient; and the
-tensor that lies in an array's memory."""
+"""Numbers and tensors that are read from tensors: sizes, strides, storage offset, gradient; the tensor that lies in an array's
+memory, and the number in a scalar of NumPy."""
 
 from __future__ import annotations
 
@@ -59,6 +59,17 @@ class ArrayTensorSource(Source):
     base: Source
     way = (steps.TENSOR_OF_ARRAY,)
     named = "torch.from_numpy({self.base})"
+
+
+@source_kind
+class ScalarNumberSource(Source):
+    """`base.item()` of a scalar of NumPy."""
+
+    base: Source
+    way = (steps.NUMBER_OF_SCALAR,)
+    named = "{self.base}.item()"
+    is_part = True
+    is_kept = True
 
 
 @source_kind

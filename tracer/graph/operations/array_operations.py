@@ -37,6 +37,12 @@ class ArrayOperation:
     def _computes_floats(self) -> bool:
         return self.name.partition(":")[2] in _OF_FLOATS
 
+    @functools.cached_property
+    def _takes_two(self) -> bool:
+        """Whether it is an operator, or a function that computes what one does element by element."""
+        kind, _, name = self.name.partition(":")
+        return kind == "operator" or kind == "function" and isinstance(real_function(kind, name), np.ufunc)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
 
         def array(value: Any) -> Any:
@@ -59,7 +65,7 @@ class ArrayOperation:
             args = tuple(_as_float(arg) for arg in args)
         if self.name == "function:where" and not kwargs:
             args = _exact_choices(*args)
-        if self.name.startswith("operator:") and len(args) == 2:
+        if self._takes_two and len(args) == 2:
             args = _as_wide(args[0], args[1]), _as_wide(args[1], args[0])
         arrays = {key: array(value) for key, value in kwargs.items()}
         return tensor(self.function(*map(array, args), **arrays))
@@ -92,10 +98,14 @@ def _as_float(value: Any) -> Any:
 
 
 def _as_wide(value: Any, other: Any) -> Any:
-    """A symbolic int that is combined with an array, as a tensor of the array's dtype. Of the number itself `torch._numpy` would
-    need the value."""
-    wide = isinstance(other, torch.Tensor) and (other.is_floating_point() or other.dtype is torch.int64)
-    return torch.scalar_tensor(value, dtype=other.dtype) if wide and isinstance(value, torch.SymInt) else value
+    """A number that is combined with an array, as a tensor of the array's dtype where `torch._numpy` takes it otherwise: it would
+    need the value of a symbolic int, and takes a float beside an array without dims for a float64, which NumPy rounds."""
+    if not isinstance(other, torch.Tensor):
+        return value
+    floats = other.is_floating_point()
+    is_size = isinstance(value, torch.SymInt) and (floats or other.dtype is torch.int64)
+    is_rounded = isinstance(value, (float, torch.SymFloat)) and floats and not other.dim() and other.dtype is not torch.float64
+    return torch.scalar_tensor(value, dtype=other.dtype) if is_size or is_rounded else value
 
 
 def _exact_choices(condition: Any, *choices: Any) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable, NumpyLimitsVariable
 from tracer.variables.tensors.known_arrays import SHARED_DTYPES
+from tracer.variables.tensors.passed_scalars import PassedScalarVariable
 from tracer.variables.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -37,11 +38,10 @@ def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
     tensor = tx.wrap(tensor_of_array(value), ArrayTensorSource(source))
     assert isinstance(tensor, TensorVariable) and tensor.source is not None
     del builder.trace.marks[tensor.source]
-    variable = NdarrayVariable(tensor, cls, source, writeable)
-    if not variable.is_scalar:
-        return builder.remember(value, variable)
+    if cls is np.ndarray:
+        return builder.remember(value, NdarrayVariable(tensor, cls, source, writeable))
     builder.trace.input_tensors.pop()  # a number: its identity does not matter
-    return variable
+    return PassedScalarVariable(tensor, cls, source)
 
 
 @tracks(type(np.random.RandomState.rand))

@@ -18,7 +18,7 @@ from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, try_in_num
 from tracer.graph.operations.array_operations import ArrayOperation, array_operation, is_in_torch
 from tracer.graph.operations.numpy_calls import NumpyCall
 from tracer.graph_breaks import unsupported
-from tracer.guards.arrays import NumpyErrorsMatch, ScalarMatch
+from tracer.guards.arrays import NumpyErrorsMatch
 from tracer.guards.unchanged import find
 from tracer.operators.layout import hint, hints
 from tracer.protocol.models import model_of
@@ -204,23 +204,16 @@ class NdarrayVariable(VariableTracker):
     # -- as a number ---------------------------------------------------------------------------------------------
 
     def as_number(self, tx: Tracer) -> VariableTracker:
-        """The Python number that torch converts this NumPy scalar to. A guard fixes its value."""
+        """The Python number that torch converts this NumPy scalar to."""
         known = self.known(tx)
-        if known is not None and self.is_scalar:
-            return ConstantVariable(np.bool_(known) if self.cls is np.bool_ else known.item())
-        if not self.is_scalar or self.source is None:
+        if known is None or not self.is_scalar:
             unsupported("not-a-graph-argument", value=self.describe())
-        assert self.tensor.source is not None
-        value = tx.output.inputs[self.tensor.source].real.numpy()[()]
-        tx.guard(ScalarMatch(self.source, self.cls, value.tobytes()))
-        return ConstantVariable(value if self.cls is np.bool_ else value.item())
+        return ConstantVariable(np.bool_(known) if self.cls is np.bool_ else known.item())
 
     def beside(self, tx: Tracer, tensor: TensorVariable) -> VariableTracker:
         """This array; a scalar as an operand of a tensor's operator, which treats it as a Python number."""
         if not self.is_scalar:
             return self  # which a tensor's operators do not take
-        if self.source is not None:
-            return self.as_number(tx)
         mine, number = self.tensor.fake, np.zeros((), self.dtype).item()
         same = torch.result_type(tensor.fake, mine) == torch.result_type(tensor.fake, number)
         if not same or tensor.fake.dim() == 0 or self.cls is np.bool_:
