@@ -21,6 +21,8 @@ PROGRAMS = {
     "power": lambda t, s: t * 2**s,
     "root": lambda t, s: t * math.sqrt(abs(s)),
     "logarithm": lambda t, s: t * math.log2(abs(s) + 1),
+    "natural_logarithm": lambda t, s: t * math.log(abs(s) + 1),
+    "exponential": lambda t, s: t * math.exp(-abs(s)),
     "sine": lambda t, s: t * math.sin(s) + t * math.tanh(s),
     "less": lambda t, s: t if s < 2.0 else -t,
     "not_less": lambda t, s: t if not s < 2.0 else -t,
@@ -309,3 +311,19 @@ def test_a_float_that_is_computed_from_ints_is_given_as_an_input_where_the_compi
         for k in (5, 7, 12, 8):
             torch.testing.assert_close(compiled(x, k), program(x, k))
         assert compiled.stats()["compiles"] == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_exp_and_log_of_numbers_that_vary_are_in_the_graph(backend):
+    def program(t, s, n):
+        decayed = math.exp(-s) * t
+        return decayed if math.exp(-s) > 0.1 else -decayed, t * math.log(n) + math.log(t.shape[0])
+
+    compiled = tracer.compile(program, backend=backend, dynamic=True)
+    t = torch.randn(5)
+    for s, n in ((0.5, 3), (0.7, 4), (5.5, 9), (1.5, 2), (3.5, 8)):
+        torch.testing.assert_close(compiled(t, s, n), program(t, s, n), rtol=0, atol=0)
+    assert compiled.stats()["compiles"] <= 3
+    for s, n in ((-800.0, 3), (0.5, 0)):
+        with pytest.raises((OverflowError, ValueError)):
+            compiled(t, s, n)

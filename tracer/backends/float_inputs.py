@@ -20,12 +20,14 @@ from torch import fx
 from tracer.backends.repeated_blocks import AS_WRITTEN, NotInPieces
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
+from tracer.graph.symbols import math_functions
 from tracer.operators.facts import overload_with_tensor, turns_of
 from tracer.operators.proxies import SYM_TYPES
 
 Compiled = Callable[..., Any]
 Passed = tuple[list[Any], Callable[[Compiled], Compiled]]  # the examples of new inputs, and a function around what is compiled
 _NUMBERS = (int, float, *SYM_TYPES)
+_ONLY_OF_PYTHON = (math_functions.exp, math_functions.log)
 
 
 @dataclasses.dataclass(eq=False)
@@ -44,7 +46,7 @@ def floats_as_tensors(
     """Moves float arithmetic out of a graph, and passes float inputs as tensors. Returns the examples of the new inputs, and a
     function that wraps the compiled graph into a callable with the old inputs and results. A float that is not `known` is given
     to overloads that take a tensor, if `overloads`. With `of_ints` a float that is computed from ints is an input, too."""
-    if not of_ints and not any(isinstance(example, torch.SymFloat) for example in examples):
+    if not (of_ints or _has_floats(examples) or any(node.target in _ONLY_OF_PYTHON for node in graph.nodes)):
         return examples, lambda compiled: compiled
     computed = _computed_from_floats(graph, of_ints)
     hoisted = _used_outside(graph, computed)
@@ -91,8 +93,11 @@ def _with_floats(results: Any, values: tuple[Any, ...], returned: list[tuple[int
 
 def computes_floats(graph: fx.Graph, examples: list[Any]) -> bool:
     """Whether a graph without float inputs computes a float from numbers that are inputs."""
-    has_floats = any(isinstance(example, torch.SymFloat) for example in examples)
-    return not has_floats and any(map(_is_float, _computed_from_floats(graph, of_ints=True)))
+    return not _has_floats(examples) and any(map(_is_float, _computed_from_floats(graph, of_ints=True)))
+
+
+def _has_floats(examples: list[Any]) -> bool:
+    return any(isinstance(example, torch.SymFloat) for example in examples)
 
 
 def floats_of_ints_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
@@ -225,7 +230,7 @@ def _take_as_tensor(user: fx.Node, item: fx.Node, tensor: fx.Node) -> None:
 
 def _computed_from_floats(graph: fx.Graph, of_ints: bool) -> dict[fx.Node, None]:
     """The nodes that compute a number from inputs that are numbers, at least one of them a float; with `of_ints` also those that
-    compute a float from ints alone, and what is computed from it."""
+    compute a float from ints alone, and what is computed from it. So are those with a function that PyTorch does not know."""
     numbers: dict[fx.Node, bool] = {}  # -> whether a float is in it
     for node in graph.nodes:
         if not isinstance(node.meta.get(EXAMPLE), _NUMBERS):
@@ -233,7 +238,8 @@ def _computed_from_floats(graph: fx.Graph, of_ints: bool) -> dict[fx.Node, None]
         if node.op == "placeholder":
             numbers[node] = isinstance(node.meta[EXAMPLE], torch.SymFloat)
         elif node.op == "call_function" and all(arg in numbers for arg in node.all_input_nodes):
-            numbers[node] = any(numbers[arg] for arg in node.all_input_nodes) or (of_ints and _is_float(node))
+            computed = _is_float(node) and (of_ints or node.target in _ONLY_OF_PYTHON)
+            numbers[node] = computed or any(numbers[arg] for arg in node.all_input_nodes)
     return {node: None for node, from_float in numbers.items() if from_float and node.op != "placeholder"}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tracer.graph.symbols import math_functions
 from tracer.graph_breaks import unsupported
 from tracer.library.torch_.numbers import assume
 from tracer.protocol.lookups import defines
@@ -18,7 +19,7 @@ from tracer.variables.tensors.passed_scalars import number_in
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.text import form
 from tracer.variables.values import symbolic
-from tracer.variables.values.constant import ONE, ZERO, fold
+from tracer.variables.values.constant import ONE, ZERO, ConstantVariable, fold
 from tracer.variables.values.special_results import checked_index
 from tracer.variables.values.symbolic import SymNodeVariable
 
@@ -31,6 +32,8 @@ _IN_GRAPH = {
     math.ceil: math.ceil,
     math.trunc: math.trunc,
     math.sqrt: torch._sym_sqrt,
+    math.exp: math_functions.exp,
+    math.log: math_functions.log,
     math.log2: torch._sym_log2,
     math.sin: torch._sym_sin,
     math.cos: torch._sym_cos,
@@ -38,7 +41,8 @@ _IN_GRAPH = {
     math.atan: torch._sym_atan,
     math.tanh: torch._sym_tanh,
 }
-_DOMAIN = {math.sqrt: ">=", math.log2: ">"}  # how it compares with 0, or else Python raises, and compiled code gives nan
+# How the number has to compare with another: otherwise Python raises, and compiled code gives nan or infinity.
+_DOMAIN = {math.sqrt: (">=", ZERO), math.log: (">", ZERO), math.log2: (">", ZERO), math.exp: ("<=", ConstantVariable(709.0))}
 _SPECIAL = {math.floor: "__floor__", math.ceil: "__ceil__", math.trunc: "__trunc__"}
 _INTEGERS = (math.gcd, math.lcm, math.isqrt, math.factorial, math.comb, math.perm)
 
@@ -48,7 +52,8 @@ def _model_of(function: Any) -> Any:
         args = tuple(number_in(tx, arg) for arg in args)
         if len(args) == 1 and isinstance(args[0], SymNodeVariable) and function in _IN_GRAPH:
             if function in _DOMAIN:
-                assume(tx, tx.compare(_DOMAIN[function], args[0], ZERO))
+                op, bound = _DOMAIN[function]
+                assume(tx, tx.compare(op, args[0], bound))
             return symbolic.apply(tx, _IN_GRAPH[function], args[0])
         if function is math.isqrt and len(args) == 1 and isinstance(args[0], SymNodeVariable) and not kwargs:
             if args[0].python_type() is int and not args[0].depends_on_data() and tx.binary_truth(">=", args[0], ZERO):

@@ -89,6 +89,14 @@ class GenericAttrSource(Source):
         return getattr(self.base.get(values), self.attr)
 
 
+@source_kind
+class SlicePartSource(GenericAttrSource):
+    """`base.start`, `base.stop` or `base.step` of a slice: as an item of a tuple, it is passed and kept with its base."""
+
+    is_part = True
+    is_kept = True
+
+
 _GETATTR: Step = Step(getattr, "getattr({0}, {1})")
 
 

@@ -19,6 +19,7 @@ from shapes.conversion import show
 from shapes.floats import FloatExpr
 from shapes.polynomial import IntExpr
 from shapes.relations import BoolExpr
+from tracer.graph.symbols import math_functions
 from tracer.graph.symbols.questions import ASKS_WITHOUT_NEED
 from tracer.operators import layout
 from tracer.operators.proxies import SYM_TYPES, all_constant, recorded, wrap
@@ -480,3 +481,5 @@ def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[...,
 SymNode.str = SymNode.__str__  # type: ignore[attr-defined]  # set after the class body
 for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _math_method(_name, getattr(torch, f"_sym_{_name}")))
+for _function in (math_functions.exp, math_functions.log):
+    setattr(SymNode, f"sym_{_function.__name__}", _math_method(_function.__name__, _function))

@@ -32,7 +32,7 @@ from tracer.operators.sparse_rules import is_sparse, sparse_fake
 from tracer.protocol.inlining import is_own_guard
 from tracer.protocol.lookups import rely_on_bases, storage_base
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.attributes import AttrSource, GenericAttrSource, TypeSource
+from tracer.sources.attributes import AttrSource, SlicePartSource, TypeSource
 from tracer.sources.base import Source
 from tracer.sources.reading import instance_dict, is_a, type_dict
 from tracer.sources.roots import ObjectSource
@@ -336,7 +336,7 @@ def _range(builder: VariableBuilder, tx: Tracer, value: range, source: Source) -
 @tracks(slice)
 def _slice(builder: VariableBuilder, tx: Tracer, value: slice, source: Source) -> VariableTracker:
     builder.guard(TypeMatch(source, slice))
-    start, stop, step = (tx.wrap(getattr(value, name), GenericAttrSource(source, name)) for name in ("start", "stop", "step"))
+    start, stop, step = (tx.wrap(getattr(value, name), SlicePartSource(source, name)) for name in ("start", "stop", "step"))
     return SliceVariable(start, stop, step, source)
 
 
