@@ -28,6 +28,7 @@ from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_flags import ArrayFlagsVariable
+from tracer.variables.tensors.array_overlaps import is_basic_index, is_laid_alike
 from tracer.variables.tensors.array_parts import (
     ArrayIterator,
     ArrayMethodVariable,
@@ -161,7 +162,7 @@ class NdarrayVariable(VariableTracker):
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if self.is_scalar or not _is_operand(other):
             return None
-        return apply(tx, array_operation("operator", INPLACE[op].__name__), [self, other], {})
+        return apply(tx, array_operation("operator", INPLACE[op].__name__), [self, _read_first(tx, other, self)], {})
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if not _is_operand(other):
@@ -188,7 +189,8 @@ class NdarrayVariable(VariableTracker):
         return apply(tx, array_operation("operator", "getitem"), [self, plain_index(tx, key)], {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        apply(tx, array_operation("operator", "setitem"), [self, plain_index(tx, key), value], {})
+        key = plain_index(tx, key)
+        apply(tx, array_operation("operator", "setitem"), [self, key, _read_first(tx, value, self, key)], {})
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         unsupported("data-dependent-branch", value=self.describe())
@@ -261,6 +263,19 @@ _DUNDERS = {
     "__getitem__": "getitem",
     "__setitem__": "setitem",
 }
+
+
+def _read_first(
+    tx: Tracer, value: VariableTracker, array: NdarrayVariable, key: VariableTracker | None = None
+) -> VariableTracker:
+    """A value that is written to an array, or to the part at `key`. NumPy reads all of it before it writes. So where it lies over
+    that part it is a copy, unless each element is written where it was read."""
+    if not isinstance(value, NdarrayVariable) or storage_of(value.tensor.fake) != storage_of(array.tensor.fake):
+        return value
+    part = array if key is None else array.get_item(tx, key) if is_basic_index(tx, key) else None
+    if isinstance(part, NdarrayVariable) and is_laid_alike(part.tensor.fake, value.tensor.fake):
+        return value
+    return value.call_method(tx, "copy", [], {})
 
 
 def _is_operand(value: VariableTracker) -> bool:
