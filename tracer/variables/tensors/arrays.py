@@ -28,6 +28,7 @@ from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_flags import ArrayFlagsVariable
+from tracer.variables.tensors.array_numbers import with_scalars
 from tracer.variables.tensors.array_overlaps import is_basic_index, is_laid_alike
 from tracer.variables.tensors.array_parts import (
     ArrayIterator,
@@ -302,6 +303,7 @@ def apply(
     if view is not None:
         return view
     args, kwargs = [_operand(tx, arg) for arg in args], {key: _operand(tx, value) for key, value in kwargs.items()}
+    args = with_scalars(tx, operation, args, [arg.dtype for arg in args if isinstance(arg, NdarrayVariable)], NdarrayVariable)
     known = known_result(tx, operation, args, kwargs, lambda tensor, values: NdarrayVariable(tensor).knowing(tx, values))
     if known is not None:
         return known
