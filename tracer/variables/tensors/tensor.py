@@ -13,6 +13,7 @@ import torch
 
 from tracer import _C, config, user_marks
 from tracer.errors import TraceAnew
+from tracer.graph.decided_values import decided_value
 from tracer.graph.fakes.exchanged_data import is_exchanged_leaf
 from tracer.graph.fakes.fake_tensors import is_leaf, is_symbolic
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
@@ -131,6 +132,15 @@ class TensorVariable(VariableTracker):
     def known(self) -> torch.Tensor | None:
         """The data of a small tensor that was made from constants."""
         return getattr(self.fake, "constant", None)
+
+    def decided(self, tx: Tracer) -> torch.Tensor | None:
+        """The data of a tensor that depends on constants alone."""
+        if self.known is not None:
+            return self.known
+        value = decided_value(self.node)
+        if value is not None:
+            tx.output.journal.refuse("it asks for the value of a tensor")
+        return value
 
     def real(self, tx: Tracer) -> torch.Tensor:
         """The real tensor of this call, for an input."""
@@ -256,8 +266,9 @@ class TensorVariable(VariableTracker):
         return tx.output.call_function(operator_, (self.node,), {})
 
     def truth(self, tx: Tracer) -> bool:
-        if self.known is not None and self.known.numel() == 1:
-            return bool(self.known)
+        known = self.decided(tx)
+        if known is not None and known.numel() == 1:
+            return bool(known)
         unsupported("data-dependent-branch", value=self.describe())
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
