@@ -13,7 +13,7 @@ import torch
 
 from tracer import _C, config, user_marks
 from tracer.errors import TraceAnew
-from tracer.graph.decided_values import decided_value
+from tracer.graph.fakes.decided_values import decided_value
 from tracer.graph.fakes.exchanged_data import is_exchanged_leaf
 from tracer.graph.fakes.fake_tensors import is_leaf, is_symbolic
 from tracer.graph.fakes.wrapper_fakes import WrapperFake

@@ -1,5 +1,5 @@
-"""The values of tensors that are made of constants alone, such as the steps of a schedule. They are computed while tracing, when the
-program asks for one: a branch depends on it, or an index."""
+"""The values of tensors that are made of constants alone, such as the steps of a schedule. They are computed while tracing, when
+the program asks for one: a branch depends on it, or an index."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
-from torch.utils._pytree import tree_leaves
 
+from tracer.operators.facts import leaves
 from tracer.operators.graph_functions import graph_operations
 
 _LARGEST = 4096  # elements of a tensor that is computed
@@ -99,7 +99,7 @@ def _metadata(tensor: torch.Tensor) -> Any:
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
+    return (leaf for leaf in leaves((value,), {}) if isinstance(leaf, torch.Tensor))
 
 
 class _Reproducible(TorchDispatchMode):
