@@ -73,11 +73,14 @@ def _check_node(node: fx.Node) -> None:
 
 
 def _is_unknown(fake: torch.Tensor) -> bool:
-    if type(fake) is not FakeTensor or fake.device.type != "cpu" or fake.layout is not torch.strided:
+    if type(fake) is not FakeTensor:
+        return True
+    mode: Any = fake.fake_mode
+    if fake.device.type != "cpu" or fake.layout is not torch.strided:
         return True
     if any(type(size) is not int for size in fake.shape) or fake.numel() > _LARGEST:
         return True
-    return fake.untyped_storage()._cdata in fake.fake_mode.written_storages  # type: ignore[attr-defined]
+    return fake.untyped_storage()._cdata in mode.written_storages
 
 
 def _compute(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
