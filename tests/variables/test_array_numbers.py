@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import tracer
 from tests.support import captured
@@ -51,18 +52,58 @@ def test_a_drawn_float_makes_integers_floats():
     captured(seeded(lambda x: (x * np.random.uniform(0.5, 1.5), x > np.random.random())), np.arange(6).reshape(2, 3))
 
 
-def test_a_float_that_varies_is_one_graph_for_all_its_values():
+def graphs_of(fn, calls, between=lambda: None):
+    """The graphs that calls make, each of which gives what `fn` gives."""
     graphs = []
 
     def keep(gm, example_inputs):
         graphs.append(gm)
         return gm
 
-    def fn(x, number):
-        return np.cos(number) * x, x <= number
-
-    compiled, x = tracer.compile(fn, backend=keep), np.arange(6.0)
-    for number in (1.5, 2.5, 3.5, 0.25):
-        for got, expected in zip(compiled(x, number), fn(x, number)):
+    compiled = tracer.compile(fn, backend=keep)
+    for args in calls:
+        for got, expected in zip(compiled(*args), fn(*args)):
             assert np.array_equal(got, expected)
+        between()
+    return graphs
+
+
+def test_a_float_that_varies_is_one_graph_for_all_its_values():
+    graphs = graphs_of(lambda x, number: (np.cos(number) * x, x <= number), [(np.arange(6.0), 1.5 + i) for i in range(4)])
     assert len(graphs) == 2
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, gain=np.sqrt(2)):
+        super().__init__()
+        self.gain, self.width = gain, np.int64(3)
+
+    def forward(self, x):
+        gain = float(self.gain)
+        if gain != 1 and self.gain > 1:
+            x = x * gain + self.gain
+        return x.clamp(-self.gain, self.gain), x[: self.width], f"{self.gain:.2f}"
+
+
+def test_a_number_of_numpy_that_the_program_keeps_is_a_constant():
+    captured(Scaled(), torch.ones(4))
+
+
+def test_a_kept_number_of_numpy_that_varies_is_an_input():
+    module = Scaled()
+    graphs = graphs_of(
+        lambda x: x * module.gain - module.gain, [(torch.ones(3),)] * 4, lambda: setattr(module, "gain", module.gain + 1)
+    )
+    assert len(graphs) == 2
+
+
+def test_a_float_of_numpy_is_an_operand_of_tensors_without_a_graph_for_each_value():
+    def fn(x, number):
+        return x * number, number / x, number - x, np.sqrt(number) / x
+
+    graphs = graphs_of(fn, [(torch.arange(1.0, 4.0), np.float64(1.3 + i)) for i in range(4)])
+    assert len(graphs) == 1
+
+
+def test_a_float_of_numpy_that_is_an_exponent_gives_the_last_bit_of_eager_mode():
+    captured(lambda x, number: x**number, torch.arange(1.0, 40.0) / 7, np.float64(2.0))

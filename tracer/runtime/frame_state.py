@@ -200,8 +200,8 @@ class DynamismPolicy:
         return isinstance(source, LocalSource) and source.local_name in self._changed_by_loop
 
     def value_is_constant(self, source: Source, value: Any) -> bool:
-        """Whether a date, time or decimal is a constant of the trace. One that is an argument, or has changed between calls, may
-        come from a clock, and is none."""
+        """Whether a date, time, decimal or number of NumPy is a constant of the trace. One that is an argument, or has changed
+        between calls, may come from a clock, and is none."""
         known = self._scalars.get(source.name)
         if known is None:
             known = not _comes_from_caller(source) and not self.history.observe(source.name, (hash(constant_key(value)),))

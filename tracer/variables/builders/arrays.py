@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracer.guards.arrays import ArrayMatch, is_shareable_array
+from tracer.guards.arrays import ArrayMatch, ScalarMatch, is_shareable_array
 from tracer.guards.identity import IdMatch, TypeMatch
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.base import Source
@@ -19,6 +19,7 @@ from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable, NumpyLimitsVariable
 from tracer.variables.tensors.known_arrays import SHARED_DTYPES
 from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -33,6 +34,9 @@ def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
     writeable = cls is not np.ndarray or value.flags.writeable
     if not is_shareable_array(value, cls, value.dtype, writeable) or value.dtype not in _SHARED_DTYPES:
         return opaque(builder, value, source)
+    if cls is not np.ndarray and builder.trace.policy.value_is_constant(source, value.item()):
+        builder.guard(ScalarMatch(source, cls, value.tobytes()))
+        return ConstantVariable(value, source)
     builder.guard(ArrayMatch(source, cls, value.dtype.str, writeable))
     tensor = tx.wrap(tensor_of_array(value), ArrayTensorSource(source))
     assert isinstance(tensor, TensorVariable) and tensor.source is not None

@@ -43,6 +43,7 @@ from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, known_view
 from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
 from tracer.variables.tensors.tensor import TensorVariable, writing
+from tracer.variables.tensors.tensor_methods import capturing_numbers
 from tracer.variables.values.constant import ConstantVariable, fold
 from tracer.variables.values.symbolic import SymNodeVariable
 
@@ -218,11 +219,19 @@ class NdarrayVariable(VariableTracker):
         tx.guard(ScalarMatch(self.source, self.cls, value.tobytes()))
         return ConstantVariable(value if self.cls is np.bool_ else value.item())
 
-    def beside(self, tx: Tracer, tensor: TensorVariable) -> VariableTracker:
+    def beside(self, tx: Tracer, tensor: TensorVariable, op: str) -> VariableTracker:
         """This array; a scalar as an operand of a tensor's operator, which treats it as a Python number."""
         if not self.is_scalar:
             return self  # which a tensor's operators do not take
-        if self.source is not None:
+        if (
+            self.known(tx) is None
+            and self.dtype.kind == "f"
+            and op not in ("pow", "ipow")
+            and not torch._C._are_functorch_transforms_active()
+        ):
+            with capturing_numbers(tx):
+                return self.tensor.call_method(tx, "item", [], {})
+        if self.source is not None or self.known(tx) is not None:
             return self.as_number(tx)
         mine, number = self.tensor.fake, np.zeros((), self.dtype).item()
         same = torch.result_type(tensor.fake, mine) == torch.result_type(tensor.fake, number)

@@ -249,7 +249,7 @@ class TensorVariable(VariableTracker):
             answer = tx.overridden(function, [other, self] if reflected else [self, other], {})
             if answer is not None:
                 return answer
-        other = beside(tx, self, other)
+        other = beside(tx, self, other, function.__name__)
         if not is_operand(other):
             return None
         operands = (other.graph_arg(), self.node) if reflected else (self.node, other.graph_arg())
@@ -390,10 +390,10 @@ def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
     return fake.requires_grad, *fake.shape, *fake.stride(), is_leaf(fake)
 
 
-def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker) -> VariableTracker:
+def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker, op: str) -> VariableTracker:
     """The other operand of a tensor's operator, which treats NumPy scalars as Python numbers."""
     number = getattr(other, "beside", None)
-    return other if number is None else number(tx, tensor)
+    return other if number is None else number(tx, tensor, op)
 
 
 def is_operand(value: VariableTracker) -> bool:
