@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch.autograd import Variable
 
 from tests.support import breaks, captured
 
@@ -56,3 +57,33 @@ def test_the_class_of_a_dtype_converts_an_array():
 
 def test_the_class_of_a_dtype_takes_numbers_of_numpy():
     captured(lambda x: torch.LongTensor([np.int64(1), np.int64(2)]) + x, torch.ones(2))
+
+
+def test_a_tensor_of_an_array_shares_its_memory_where_the_dtype_is_the_same():
+    def fn(a, b):
+        made = torch.FloatTensor(a), torch.Tensor(a), torch.DoubleTensor(a), torch.Tensor(b)
+        a[0] += 1
+        made[1][1] += 2
+        b[0] += 1
+        return [each + 1 for each in made], made[1]
+
+    captured(fn, np.zeros(3, np.float32), np.zeros(3))
+
+
+def test_a_variable_is_an_alias_of_a_tensor_without_its_gradient():
+    def fn(x, y):
+        made = Variable(x * 2)
+        alias = Variable(data=y, requires_grad=False)
+        alias.add_(1)
+        return made, made.requires_grad, isinstance(made, Variable), alias, y + 1, Variable().shape
+
+    captured(fn, torch.ones(3, requires_grad=True), torch.ones(3))
+
+
+def test_a_variable_that_requires_a_gradient_is_a_leaf():
+    def fn(x):
+        leaf = Variable(x, requires_grad=True)
+        (leaf * leaf * 3).sum().backward()
+        return leaf.grad
+
+    captured(fn, torch.arange(3.0))

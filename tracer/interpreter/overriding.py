@@ -26,6 +26,7 @@ from tracer.variables.containers.lists import ListVariable, SequenceVariable, Si
 from tracer.variables.functions.callables import BoundMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import as_written
 from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.overrides import as_subclass
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import ConstantVariable
@@ -196,6 +197,8 @@ def new_tensor(tx: Tracer, cls: type, args: list[VariableTracker]) -> VariableTr
     dtype: VariableTracker = ConstantVariable(torch.get_default_dtype())
     if len(args) == 1 and type(args[0]) in (ListVariable, TupleVariable):
         plain = tx.call_library(CallableVariable(torch.tensor), args, {"dtype": dtype})
+    elif len(args) == 1 and isinstance(args[0], NdarrayVariable) and args[0].tensor.fake.dim():
+        plain = tx.call_library(CallableVariable(torch.as_tensor), args, {"dtype": dtype})
     elif all(is_number(arg) and arg.python_type() is int for arg in args):
         plain = tx.call_library(CallableVariable(torch.empty), args or [ConstantVariable(0)], {"dtype": dtype})
     else:

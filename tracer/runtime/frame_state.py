@@ -208,6 +208,15 @@ class DynamismPolicy:
             self._scalars[source.name] = known
         return known
 
+    def scalar_is_constant(self, scalar: Source, number: Source, value: Any) -> bool:
+        """Whether a scalar of NumPy is a constant of the trace: one that the program keeps is, until it has changed. `number` is
+        where the number in it is found, which is `value`."""
+        if _comes_from_caller(scalar):
+            return False
+        if type(value) is float:
+            return not self.float_is_dynamic(number, value)
+        return type(value) is not int or not self.int_is_dynamic(number, value)
+
     def int_is_dynamic(self, source: Source, value: int) -> bool:
         """Whether an int input is a symbol. An int that the program keeps between calls (in an attribute, a global, a cell)
         becomes one when it has changed, as counters do; until then it is a constant, whatever `dynamic` says."""

@@ -19,7 +19,7 @@ from tracer.variables.objects.buffers import BufferVariable
 from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.numpy_sizes import NumpySizeVariable
 from tracer.variables.tensors.tensor import TensorVariable
-from tracer.variables.values.constant import NONE, ZERO
+from tracer.variables.values.constant import FALSE, NONE, ZERO
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ def _of_dtype(cls: Any) -> Any:
         if tx.trace.overrides.modes or any(isinstance(arg, TensorVariable) for arg in args):
             unsupported("unsupported-builtin", function=f"torch.{cls.__name__} of a tensor or under a mode")
         dtype, data = tx.literal(cls.dtype), args[0] if len(args) == 1 else None
-        if isinstance(data, NdarrayVariable) and not data.is_scalar:
-            return tensor_of(tx, data, True, dtype)
+        if isinstance(data, NdarrayVariable) and data.tensor.fake.dim():
+            return tensor_of(tx, data, False, dtype)
         if isinstance(data, (SequenceVariable, RangeVariable)) and not isinstance(data, SizeVariable):
             return _tensor(tx, data, dtype=dtype, device=tx.literal(_CPU))
         sizes: list[Value] = [data] if isinstance(data, SizeVariable) else list(args) or [ZERO]
@@ -148,6 +148,18 @@ def _of_dtype(cls: Any) -> Any:
 _CPU = torch.device("cpu")
 for _class in _CLASSES_BY_DTYPE:
     models.of_plain_tensors(_class)(_of_dtype(_class))
+
+
+@models.of_plain_tensors(torch.autograd.Variable)
+def _variable(tx: Tracer, data: Value = NONE, requires_grad: Value = FALSE, volatile: Value | None = None, *rest: Value) -> Value:
+    """An alias of the tensor, cut off from what made it; with no data, an empty tensor."""
+    if volatile is not None or rest or not (data.is_none() or isinstance(data, TensorVariable)):
+        unsupported("unsupported-builtin", function="torch.autograd.Variable of other data or with other options")
+    if data.is_none():
+        made = tx.call_in_graph(torch.empty, [ZERO], {})
+    else:
+        made = data.call_method(tx, "detach", [], {})
+    return made.call_method(tx, "requires_grad_", [], {}) if requires_grad.truth(tx) else made
 
 
 @models.of_plain_tensors(torch._shape_as_tensor)

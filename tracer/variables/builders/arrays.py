@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracer.guards.arrays import ArrayMatch, is_shareable_array
+from tracer.guards.arrays import ArrayMatch, ScalarMatch, is_shareable_array
 from tracer.guards.identity import IdMatch, TypeMatch
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.base import Source
 from tracer.sources.reading import tensor_of_array
-from tracer.sources.tensors import ArrayTensorSource
+from tracer.sources.tensors import ArrayTensorSource, ScalarNumberSource
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.objects.objects import UserObjectVariable
@@ -20,6 +20,7 @@ from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable, NumpyLi
 from tracer.variables.tensors.known_arrays import SHARED_DTYPES
 from tracer.variables.tensors.passed_scalars import PassedScalarVariable
 from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -34,6 +35,9 @@ def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
     writeable = cls is not np.ndarray or value.flags.writeable
     if not is_shareable_array(value, cls, value.dtype, writeable) or value.dtype not in _SHARED_DTYPES:
         return opaque(builder, value, source)
+    if cls is not np.ndarray and builder.trace.policy.scalar_is_constant(source, ScalarNumberSource(source), value.item()):
+        builder.guard(ScalarMatch(source, cls, value.tobytes()))
+        return ConstantVariable(value, source)
     builder.guard(ArrayMatch(source, cls, value.dtype.str, writeable))
     tensor = tx.wrap(tensor_of_array(value), ArrayTensorSource(source))
     assert isinstance(tensor, TensorVariable) and tensor.source is not None

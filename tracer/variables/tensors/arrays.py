@@ -28,6 +28,8 @@ from tracer.variables.containers.ranges import SliceVariable
 from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_flags import ArrayFlagsVariable
+from tracer.variables.tensors.array_numbers import with_scalars
+from tracer.variables.tensors.array_overlaps import is_basic_index, is_laid_alike
 from tracer.variables.tensors.array_parts import (
     ArrayIterator,
     ArrayMethodVariable,
@@ -41,6 +43,7 @@ from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, known_view
 from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
 from tracer.variables.tensors.tensor import TensorVariable, writing
+from tracer.variables.tensors.tensor_methods import capturing_numbers
 from tracer.variables.values.constant import ConstantVariable, fold
 from tracer.variables.values.symbolic import SymNodeVariable
 
@@ -161,7 +164,7 @@ class NdarrayVariable(VariableTracker):
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if self.is_scalar or not _is_operand(other):
             return None
-        return apply(tx, array_operation("operator", INPLACE[op].__name__), [self, other], {})
+        return apply(tx, array_operation("operator", INPLACE[op].__name__), [self, _read_first(tx, other, self)], {})
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if not _is_operand(other):
@@ -188,7 +191,8 @@ class NdarrayVariable(VariableTracker):
         return apply(tx, array_operation("operator", "getitem"), [self, plain_index(tx, key)], {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        apply(tx, array_operation("operator", "setitem"), [self, plain_index(tx, key), value], {})
+        key = plain_index(tx, key)
+        apply(tx, array_operation("operator", "setitem"), [self, key, _read_first(tx, value, self, key)], {})
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         unsupported("data-dependent-branch", value=self.describe())
@@ -210,10 +214,15 @@ class NdarrayVariable(VariableTracker):
             unsupported("not-a-graph-argument", value=self.describe())
         return ConstantVariable(np.bool_(known) if self.cls is np.bool_ else known.item())
 
-    def beside(self, tx: Tracer, tensor: TensorVariable) -> VariableTracker:
+    def beside(self, tx: Tracer, tensor: TensorVariable, op: str) -> VariableTracker:
         """This array; a scalar as an operand of a tensor's operator, which treats it as a Python number."""
         if not self.is_scalar:
             return self  # which a tensor's operators do not take
+        if self.known(tx) is not None:
+            return self.as_number(tx)
+        if self.dtype.kind == "f" and op not in ("pow", "ipow") and not torch._C._are_functorch_transforms_active():
+            with capturing_numbers(tx):
+                return self.tensor.call_method(tx, "item", [], {})
         mine, number = self.tensor.fake, np.zeros((), self.dtype).item()
         same = torch.result_type(tensor.fake, mine) == torch.result_type(tensor.fake, number)
         if not same or tensor.fake.dim() == 0 or self.cls is np.bool_:
@@ -256,6 +265,19 @@ _DUNDERS = {
 }
 
 
+def _read_first(
+    tx: Tracer, value: VariableTracker, array: NdarrayVariable, key: VariableTracker | None = None
+) -> VariableTracker:
+    """A value that is written to an array, or to the part at `key`. NumPy reads all of it before it writes. So where it lies over
+    that part it is a copy, unless each element is written where it was read."""
+    if not isinstance(value, NdarrayVariable) or storage_of(value.tensor.fake) != storage_of(array.tensor.fake):
+        return value
+    part = array if key is None else array.get_item(tx, key) if is_basic_index(tx, key) else None
+    if isinstance(part, NdarrayVariable) and is_laid_alike(part.tensor.fake, value.tensor.fake):
+        return value
+    return value.call_method(tx, "copy", [], {})
+
+
 def _is_operand(value: VariableTracker) -> bool:
     """Whether NumPy computes with an array and this value; other values may have a reflected method."""
     if value.is_constant():
@@ -280,6 +302,7 @@ def apply(
     if view is not None:
         return view
     args, kwargs = [_operand(tx, arg) for arg in args], {key: _operand(tx, value) for key, value in kwargs.items()}
+    args = with_scalars(tx, operation, args, [arg.dtype for arg in args if isinstance(arg, NdarrayVariable)], NdarrayVariable)
     known = known_result(tx, operation, args, kwargs, lambda tensor, values: NdarrayVariable(tensor).knowing(tx, values))
     if known is not None:
         return known

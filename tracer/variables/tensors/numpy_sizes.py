@@ -33,7 +33,7 @@ class NumpyNumberVariable(VariableTracker):
         """The number in this call as a constant, with a guard on what it was computed from."""
         raise NotImplementedError
 
-    def beside(self, tx: Tracer, tensor: VariableTracker) -> VariableTracker:
+    def beside(self, tx: Tracer, tensor: VariableTracker, op: str) -> VariableTracker:
         return self.fixed(tx)
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
@@ -81,7 +81,7 @@ class NumpySizeVariable(NumpyNumberVariable):
     def graph_arg(self) -> Any:
         return self.number.graph_arg()
 
-    def beside(self, tx: Tracer, tensor: VariableTracker) -> VariableTracker:
+    def beside(self, tx: Tracer, tensor: VariableTracker, op: str) -> VariableTracker:
         """This number as an operand of a tensor's operator, which treats it as a Python number."""
         return self.number
 

@@ -36,7 +36,7 @@ class PassedScalarVariable(NdarrayVariable):
         tx.guard(ScalarMatch(self.source, self.cls, value.tobytes()))
         return ConstantVariable(value)
 
-    def beside(self, tx: Tracer, tensor: TensorVariable) -> VariableTracker:
+    def beside(self, tx: Tracer, tensor: TensorVariable, op: str) -> VariableTracker:
         return self.as_number(tx)
 
     def call_method(

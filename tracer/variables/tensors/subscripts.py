@@ -24,7 +24,7 @@ WHOLE = ConstantVariable(Ellipsis)
 def subscript(tx: Tracer, key: VariableTracker) -> Any:
     """A subscript as an FX argument: ints, slices, None, Ellipsis, tensors and lists of them."""
     if isinstance(key, SliceVariable):
-        return slice(*(subscript(tx, part) for part in key.parts))
+        return slice(*(_bound(tx, part) for part in key.parts))
     if key.is_constant():
         return key.graph_arg()
     if isinstance(key, SequenceVariable):
@@ -34,6 +34,11 @@ def subscript(tx: Tracer, key: VariableTracker) -> Any:
         return tuple(items) if issubclass(key.cls, tuple) else items
     index_of_array = getattr(key, "as_index", None)
     return tx.as_graph_arg(key) if index_of_array is None else index_of_array(tx)
+
+
+def _bound(tx: Tracer, part: VariableTracker) -> Any:
+    known = cast("TensorVariable", part).decided(tx) if _is_read_off(part) else None
+    return subscript(tx, part) if known is None else int(known)
 
 
 def _depends_on_data(value: VariableTracker) -> bool:

@@ -13,6 +13,7 @@ import torch
 
 from tracer import _C, config, user_marks
 from tracer.errors import TraceAnew
+from tracer.graph.fakes.decided_values import decided_value
 from tracer.graph.fakes.exchanged_data import is_exchanged_leaf
 from tracer.graph.fakes.fake_tensors import is_leaf, is_symbolic
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
@@ -132,6 +133,15 @@ class TensorVariable(VariableTracker):
         """The data of a small tensor that was made from constants."""
         return getattr(self.fake, "constant", None)
 
+    def decided(self, tx: Tracer) -> torch.Tensor | None:
+        """The data of a tensor that depends on constants alone."""
+        if self.known is not None:
+            return self.known
+        value = decided_value(self.node)
+        if value is not None:
+            tx.output.journal.refuse("it asks for the value of a tensor")
+        return value
+
     def real(self, tx: Tracer) -> torch.Tensor:
         """The real tensor of this call, for an input."""
         assert self.source is not None
@@ -239,7 +249,7 @@ class TensorVariable(VariableTracker):
             answer = tx.overridden(function, [other, self] if reflected else [self, other], {})
             if answer is not None:
                 return answer
-        other = beside(tx, self, other)
+        other = beside(tx, self, other, function.__name__)
         if not is_operand(other):
             return None
         operands = (other.graph_arg(), self.node) if reflected else (self.node, other.graph_arg())
@@ -256,8 +266,9 @@ class TensorVariable(VariableTracker):
         return tx.output.call_function(operator_, (self.node,), {})
 
     def truth(self, tx: Tracer) -> bool:
-        if self.known is not None and self.known.numel() == 1:
-            return bool(self.known)
+        known = self.decided(tx)
+        if known is not None and known.numel() == 1:
+            return bool(known)
         unsupported("data-dependent-branch", value=self.describe())
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
@@ -379,10 +390,10 @@ def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
     return fake.requires_grad, *fake.shape, *fake.stride(), is_leaf(fake)
 
 
-def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker) -> VariableTracker:
+def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker, op: str) -> VariableTracker:
     """The other operand of a tensor's operator, which treats NumPy scalars as Python numbers."""
     number = getattr(other, "beside", None)
-    return other if number is None else number(tx, tensor)
+    return other if number is None else number(tx, tensor, op)
 
 
 def is_operand(value: VariableTracker) -> bool:

@@ -196,8 +196,9 @@ def _numpy(tx: Tracer, self: TensorVariable, *, force: VariableTracker = FALSE) 
 
 @_methods("item")
 def _item(tx: Tracer, self: TensorVariable) -> VariableTracker | None:
-    if self.known is not None:
-        return ConstantVariable(self.known.item())
+    known = self.decided(tx)
+    if known is not None and known.numel() == 1:
+        return ConstantVariable(known.item())
     if config.capture_scalar_outputs:
         return None
     if tx.globals.get("__name__", "").startswith(_OPTIMIZERS):
@@ -248,8 +249,9 @@ def _is_whole_number(value: VariableTracker) -> bool:
 
 @_methods("tolist")
 def _tolist(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    if self.known is not None:
-        return tx.literal(self.known.tolist())
+    known = self.decided(tx)
+    if known is not None:
+        return tx.literal(known.tolist())
     if not config.capture_scalar_outputs:
         unsupported("data-dependent-method", value=self.describe(), name="tolist")
     if self.fake.dim() == 0:
@@ -267,8 +269,9 @@ def _number(name: str) -> Method:
     convert, symbolically = _NUMBERS[name]
 
     def method(tx: Tracer, self: TensorVariable) -> VariableTracker:
-        if self.known is not None:
-            return ConstantVariable(convert(self.known))
+        known = self.decided(tx)
+        if known is not None and known.numel() == 1:
+            return fold(tx, convert, known)
         if not config.capture_scalar_outputs:
             unsupported("tensor-item", value=self.describe())
         item = self.call_method(tx, "item", [], {})
@@ -286,8 +289,9 @@ _each("__int__ __float__", _number)
 
 @_methods("__index__")
 def _position(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    if self.known is not None:
-        return fold(tx, operator.index, self.known)
+    known = self.decided(tx)
+    if known is not None:
+        return fold(tx, operator.index, known)
     unsupported("tensor-item", value=self.describe())
 
 

@@ -1,0 +1,55 @@
+"""Models of functions that give tensors whose sizes depend on data: of constants, the graph has the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.tensors.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+Value = VariableTracker
+
+_FUNCTIONS: tuple[Any, ...] = (
+    torch.unique, torch.unique_consecutive, torch.nonzero, torch.argwhere, torch.masked_select, torch.bincount,
+    torch.repeat_interleave,
+)  # fmt: skip
+
+
+def _computed_of_constants(function: Any) -> Any:
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        tensors = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, TensorVariable)]
+        numbers = [arg for arg in (*args, *kwargs.values()) if not isinstance(arg, TensorVariable)]
+        known = (
+            tensors and all(number.is_constant() for number in numbers) and all(each.decided(tx) is not None for each in tensors)
+        )
+        if not known:
+            return tx.call_in_graph(function, list(args), kwargs)
+        try:
+            result = function(*(_real(tx, arg) for arg in args), **{key: _real(tx, value) for key, value in kwargs.items()})
+        except (RuntimeError, TypeError, ValueError):  # which the graph raises, too
+            return tx.call_in_graph(function, list(args), kwargs)
+        if isinstance(result, torch.Tensor):
+            return _constant(tx, result)
+        return TupleVariable([_constant(tx, each) for each in result])
+
+    return model
+
+
+def _real(tx: Tracer, value: Value) -> Any:
+    return value.decided(tx) if isinstance(value, TensorVariable) else value.constant()
+
+
+def _constant(tx: Tracer, tensor: torch.Tensor) -> Value:
+    made = tx.call_in_graph(torch.tensor, [tx.literal(tensor.flatten().tolist())], {"dtype": tx.literal(tensor.dtype)})
+    return made if tensor.dim() == 1 else made.call_method(tx, "reshape", [tx.literal(size) for size in tensor.shape], {})
+
+
+for _function in _FUNCTIONS:
+    models.of_plain_tensors(_function)(_computed_of_constants(_function))
