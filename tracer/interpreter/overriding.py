@@ -22,10 +22,11 @@ from tracer.sources.reading import is_a
 from tracer.sources.roots import ObjectSource
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
-from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
+from tracer.variables.containers.lists import ListVariable, RangeVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.functions.callables import BoundMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import as_written
 from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.overrides import as_subclass
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import ConstantVariable
@@ -187,6 +188,12 @@ def tensor_as_subclass(tx: Tracer, tensor: VariableTracker, cls: VariableTracker
     return as_subclass(tx, tensor, cls.value)
 
 
+_CLASS_OF: dict[torch.dtype, Any] = {
+    torch.float32: torch.FloatTensor, torch.float64: torch.DoubleTensor,
+    torch.float16: torch.HalfTensor, torch.bfloat16: torch.BFloat16Tensor,
+}  # fmt: skip
+
+
 def new_tensor(tx: Tracer, cls: type, args: list[VariableTracker]) -> VariableTracker:
     """cls(*args), as the legacy constructor of tensors makes it."""
     if torch._C._len_torch_function_stack() or tx.trace.overrides.modes:
@@ -198,6 +205,8 @@ def new_tensor(tx: Tracer, cls: type, args: list[VariableTracker]) -> VariableTr
         plain = tx.call_library(CallableVariable(torch.tensor), args, {"dtype": dtype})
     elif all(is_number(arg) and arg.python_type() is int for arg in args):
         plain = tx.call_library(CallableVariable(torch.empty), args or [ConstantVariable(0)], {"dtype": dtype})
+    elif len(args) == 1 and isinstance(args[0], (NdarrayVariable, RangeVariable, SizeVariable)):
+        plain = tx.call_library(CallableVariable(_CLASS_OF[torch.get_default_dtype()]), args, {})
     else:
         unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
     if cls is torch.Tensor:

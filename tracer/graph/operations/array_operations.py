@@ -59,8 +59,10 @@ class ArrayOperation:
             args = tuple(_as_float(arg) for arg in args)
         if self.name == "function:where" and not kwargs:
             args = _exact_choices(*args)
-        if self.name.startswith("operator:") and len(args) == 2:
+        if self.name.startswith("operator:") and self.name != "operator:getitem" and len(args) == 2:
             args = _as_wide(args[0], args[1]), _as_wide(args[1], args[0])
+        if self.name == "operator:setitem":
+            args = args[0], args[1], _as_wide(args[2], args[0])
         arrays = {key: array(value) for key, value in kwargs.items()}
         return tensor(self.function(*map(array, args), **arrays))
 

@@ -134,6 +134,8 @@ def _of_dtype(cls: Any) -> Any:
             unsupported("unsupported-builtin", function=f"torch.{cls.__name__} of a tensor or under a mode")
         dtype, data = tx.literal(cls.dtype), args[0] if len(args) == 1 else None
         if isinstance(data, NdarrayVariable) and not data.is_scalar:
+            if any(type(size) is int and size == 0 for size in data.tensor.fake.shape):  # with the strides that NumPy gives it
+                unsupported("unsupported-builtin", function=f"torch.{cls.__name__} of an array without items")
             return tensor_of(tx, data, True, dtype)
         if isinstance(data, (SequenceVariable, RangeVariable)) and not isinstance(data, SizeVariable):
             return _tensor(tx, data, dtype=dtype, device=tx.literal(_CPU))

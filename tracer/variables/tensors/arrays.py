@@ -40,9 +40,10 @@ from tracer.variables.tensors.array_results import ArrayResults
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, known_view
 from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
+from tracer.variables.tensors.subscripts import select_basic
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.values.constant import ConstantVariable, fold
-from tracer.variables.values.symbolic import SymNodeVariable
+from tracer.variables.values.symbolic import SymNodeVariable, is_number
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
@@ -185,10 +186,26 @@ class NdarrayVariable(VariableTracker):
         return self.tensor.dimension(tx, 0)
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
-        return apply(tx, array_operation("operator", "getitem"), [self, plain_index(tx, key)], {})
+        view = self._selected(tx, key)
+        if view is not None and view.tensor.fake.dim():
+            return view
+        index = plain_index(tx, key) if view is None else TupleVariable([])  # of no dims: its item
+        return apply(tx, array_operation("operator", "getitem"), [view or self, index], {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        apply(tx, array_operation("operator", "setitem"), [self, plain_index(tx, key), value], {})
+        view = self._selected(tx, key)
+        single = is_number(value) or (isinstance(value, NdarrayVariable) and value.is_scalar)
+        if view is not None and not view.tensor.fake.dim() and not single:  # NumPy warns where it takes the item of an array
+            view = None
+        index = plain_index(tx, key) if view is None else ConstantVariable(Ellipsis)
+        apply(tx, array_operation("operator", "setitem"), [view or self, index, value], {})
+
+    def _selected(self, tx: Tracer, key: VariableTracker) -> NdarrayVariable | None:
+        """The view of a subscript by ints that vary, whose values `torch._numpy` would need; None for other subscripts."""
+        if type(self) is not NdarrayVariable or self.is_scalar or self.reversed_dims or self.known(tx) is not None:
+            return None
+        view = select_basic(tx, self.tensor, key)
+        return None if view is None else NdarrayVariable(view, writeable=self.writeable)
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         unsupported("data-dependent-branch", value=self.describe())

@@ -47,9 +47,18 @@ def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) ->
         with capturing_numbers(tx):
             read = [item.call_method(tx, "item", [], {}) if _is_read_off(item) else item for item in items]
             return _selected(tx, tensor, read), None
-    if not any(isinstance(item, SymNodeVariable) for item in items) or not all(map(_is_basic, items)):
+    if not any(isinstance(item, SymNodeVariable) for item in items):
         return tensor, key
-    return _selected(tx, tensor, items), None
+    return (_selected(tx, tensor, items), None) if all(map(_is_basic, items)) else _selected_beside_others(tx, tensor, items, key)
+
+
+def select_basic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> TensorVariable | None:
+    """The view `tensor[key]`, if the key has symbolic indices beside ints, slices without a step, None and Ellipsis only."""
+    items = key.items(tx) if isinstance(key, TupleVariable) else [key]
+    symbolic = any(isinstance(item, SymNodeVariable) for item in items)
+    if any(isinstance(item, SliceVariable) and not item.parts[2].is_none() for item in items):
+        return None
+    return _selected(tx, tensor, items) if symbolic and all(map(_is_basic, items)) else None
 
 
 def _reads_numbers(tx: Tracer) -> bool:
@@ -77,6 +86,39 @@ def _selected(tx: Tracer, tensor: TensorVariable, items: list[VariableTracker]) 
         else:
             view = view.call_method(tx, "select", [at, item], {})
     return cast("TensorVariable", view)
+
+
+def _selected_beside_others(
+    tx: Tracer, tensor: TensorVariable, items: list[VariableTracker], key: VariableTracker
+) -> tuple[TensorVariable, VariableTracker]:
+    """(the view that the symbolic indices select, what is left of the key), where other indices are tensors or lists. Torch, too,
+    selects first."""
+    used = [_dims_taken(tx, item) for item in items]
+    if None in used:
+        return tensor, key
+    skipped = tensor.fake.dim() - sum(used)
+    view: Any = tensor
+    rest, dim = [], 0
+    for item, dims in zip(items, used):
+        if isinstance(item, SymNodeVariable):
+            view = view.call_method(tx, "select", [ConstantVariable(dim), item], {})
+            continue
+        rest.append(item)
+        dim += skipped if item.is_constant() and item.constant() is Ellipsis else dims
+    return view, TupleVariable(rest)
+
+
+def _dims_taken(tx: Tracer, item: VariableTracker) -> Any:
+    """How many dims an index takes; None if that is not known."""
+    if _is_basic(item):
+        return _dims_used(item)
+    fake: Any = getattr(item, "fake", None)
+    if isinstance(fake, torch.Tensor):
+        return fake.dim() if fake.dtype in (torch.bool, torch.uint8) else 1
+    if isinstance(item, SequenceVariable) and item.cls is list:
+        of_ints = all(each.python_type() is int for each in item.items(tx))
+        return 1 if of_ints and item.items(tx) else None
+    return None
 
 
 def _is_read_off(item: VariableTracker) -> bool:
