@@ -222,6 +222,9 @@ def is_overridable(function: Any) -> bool:
     return getattr(function, "__objclass__", None) in _OF_TENSORS
 
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
 class _StandIns:
     """Replaces the arguments of one call by stand-ins that torch can be called with, and maps stand-ins back."""
 
@@ -279,8 +282,8 @@ class _StandIns:
         return self.tx.literal(value)
 
     def overriding(self, kinds: Any) -> tuple[list[VariableTracker], list[type]]:
-        """The arguments whose classes are `kinds`; torch's own Python functions name plain tensors too."""
-        plain = [value for _, value in self._originals.values() if value.python_type() is torch.Tensor]
+        """The arguments whose classes are `kinds`; functions of torch's own and modes name plain tensors and parameters, too."""
+        plain = [value for _, value in self._originals.values() if value.python_type() in _PLAIN]
         values = [self._overriding.get(cls) or plain[0] for cls in kinds]
         return values, [value.python_type() for value in values]
 
