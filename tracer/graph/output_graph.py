@@ -230,11 +230,11 @@ class OutputGraph:
         if not self.traces_wrapper:
             self._failure_in_dispatch = None
         try:
-            is_backward = function is torch.autograd.grad  # autograd compares the sizes of each gradient with those of its tensor
+            asserting = function is torch.autograd.grad or function is operator.setitem  # both compare sizes when they run
             opaque = self.world.concerns_wrappers(function, args, kwargs)
             function = nested_form(function, self.runs_as_written) if opaque else fake_form(function)
             self.world.fake_mode.watch_writes()
-            with self.world.env.asserting_itself() if is_backward else contextlib.nullcontext():
+            with self.world.env.asserting_itself() if asserting else contextlib.nullcontext():
                 result = self.world.run(function, args, kwargs)
         except _DATA_DEPENDENT as error:
             text = str(error).partition("\n")[0]

@@ -40,8 +40,9 @@ from tracer.variables.tensors.array_results import ArrayResults
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, known_view
 from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
-from tracer.variables.tensors.subscripts import select_basic
+from tracer.variables.tensors.subscripts import reads_numbers, select_basic
 from tracer.variables.tensors.tensor import TensorVariable, writing
+from tracer.variables.tensors.tensor_methods import capturing_numbers
 from tracer.variables.values.constant import ConstantVariable, fold
 from tracer.variables.values.symbolic import SymNodeVariable, is_number
 
@@ -221,14 +222,20 @@ class NdarrayVariable(VariableTracker):
     # -- as a number ---------------------------------------------------------------------------------------------
 
     def as_number(self, tx: Tracer) -> VariableTracker:
-        """The Python number that torch converts this NumPy scalar to. A guard fixes its value."""
+        """The number that torch converts this scalar to: fixed by a guard, or, for floats that were computed or vary, read."""
         known = self.known(tx)
         if known is not None and self.is_scalar:
             return ConstantVariable(np.bool_(known) if self.cls is np.bool_ else known.item())
-        if not self.is_scalar or self.source is None:
+        value = None
+        if self.is_scalar and self.source is not None:
+            assert self.tensor.source is not None
+            value = tx.output.inputs[self.tensor.source].real.numpy()[()]
+        varies = value is None or (self.source is not None and tx.trace.policy.float_is_dynamic(self.source, value.item()))
+        if self.is_scalar and issubclass(self.cls, np.floating) and varies and reads_numbers(tx):
+            with capturing_numbers(tx):
+                return self.tensor.call_method(tx, "item", [], {})
+        if value is None or self.source is None:
             unsupported("not-a-graph-argument", value=self.describe())
-        assert self.tensor.source is not None
-        value = tx.output.inputs[self.tensor.source].real.numpy()[()]
         tx.guard(ScalarMatch(self.source, self.cls, value.tobytes()))
         return ConstantVariable(value if self.cls is np.bool_ else value.item())
 
@@ -241,6 +248,8 @@ class NdarrayVariable(VariableTracker):
         mine, number = self.tensor.fake, np.zeros((), self.dtype).item()
         same = torch.result_type(tensor.fake, mine) == torch.result_type(tensor.fake, number)
         if not same or tensor.fake.dim() == 0 or self.cls is np.bool_:
+            if issubclass(self.cls, np.floating):
+                return self.as_number(tx)
             unsupported("unsupported-operator", left=tensor.describe(), op="and", right=self.describe())
         return self.tensor
 

@@ -43,7 +43,7 @@ def _depends_on_data(value: VariableTracker) -> bool:
 def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> tuple[TensorVariable, VariableTracker | None]:
     """(the view `tensor[key]`, None) if the key has symbolic indices, otherwise (tensor, key)"""
     items = key.items(tx) if isinstance(key, TupleVariable) else [key]
-    if any(map(_is_read_off, items)) and all(_is_basic(item) or _is_read_off(item) for item in items) and _reads_numbers(tx):
+    if any(map(_is_read_off, items)) and all(_is_basic(item) or _is_read_off(item) for item in items) and reads_numbers(tx):
         with capturing_numbers(tx):
             read = [item.call_method(tx, "item", [], {}) if _is_read_off(item) else item for item in items]
             return _selected(tx, tensor, read), None
@@ -61,8 +61,8 @@ def select_basic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> Te
     return _selected(tx, tensor, items) if symbolic and all(map(_is_basic, items)) else None
 
 
-def _reads_numbers(tx: Tracer) -> bool:
-    """Whether an index is read off a tensor here. Compilers do not take every graph that writes to views at such places."""
+def reads_numbers(tx: Tracer) -> bool:
+    """Whether a number is read off a tensor here. Compilers do not take every graph that writes to views at such places."""
     if tx.effects.observer is not None or torch._C._are_functorch_transforms_active():  # a part that is a graph of its own
         return False
     return config.capture_scalar_outputs or tx.output.chances.take()
