@@ -371,6 +371,16 @@ class ShapeEnv:
             self.facts.learn(condition)
         return True
 
+    @contextlib.contextmanager
+    def asserting_itself(self) -> Iterator[None]:
+        """Entered around an operation that reads numbers off data and, when the graph runs, asserts of them again what it asserts
+        now."""
+        first, asserted = len(self._symbols), len(self.runtime_asserts)
+        yield
+        fresh = {symbol for symbol in self._symbols[first:] if not symbol.backed}
+        kept = [each for each in self.runtime_asserts[asserted:] if fresh.isdisjoint(self.algebra.symbols(each.expr))]
+        self.runtime_asserts[asserted:] = kept
+
     def trust(self, expr: Any) -> None:
         """Takes a condition for true without a check, as a range that an operator guarantees for the size of its result."""
         condition = self.boolean(expr)

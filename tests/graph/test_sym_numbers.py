@@ -19,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import (
     sym_eq,
     sym_or,
 )
+from torch.utils._sympy.functions import IsNonOverlappingAndDenseIndicator
 
 from shapes.evaluation import evaluate
 from tests.graph.fakes import readable
@@ -237,3 +238,17 @@ def test_decisions_on_data_raise_what_pytorch_catches(world) -> None:
 def test_a_check_that_fails_raises_its_message(world, sizes) -> None:
     with pytest.raises(RuntimeError, match="too small"):
         torch._check(sizes[0] > 100, lambda: "too small")
+
+
+LAYOUTS = [
+    (2, 3, 3, 1), (2, 3, 1, 2), (2, 3, 1, 1), (1, 3, 7, 1), (3, 1, 1, 9), (2, 3, 4, 12, 4, 1), (2, 3, 4, 1, 8, 2),
+    (2, 3, 4, 6, 2, 1), (5, 1), (5, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("numbers", LAYOUTS)
+def test_what_torch_says_of_dense_memory_is_an_expression(numbers):
+    env = FakeWorld().env
+    symbols = [env.create_int(number, LocalSource(f"n{i}")) for i, number in enumerate(numbers)]
+    asked = IsNonOverlappingAndDenseIndicator(*(symbol.sympy for symbol in symbols))
+    assert env.hint_of(env.algebra.from_sympy(asked)) == IsNonOverlappingAndDenseIndicator(*numbers)

@@ -425,6 +425,15 @@ def test_a_device_is_a_context() -> None:
     captured_fresh(fn, torch.randn(3))
 
 
+def test_attributes_of_parameters_are_read_under_a_device_and_a_mode() -> None:
+    def fn(layer: torch.nn.Module) -> Any:
+        with torch.device("meta"), Log() as log:
+            made = torch.zeros(layer.weight.shape[0], dtype=layer.weight.dtype)
+        return made.device, made.dtype, log.names
+
+    captured_fresh(fn, torch.nn.Linear(2, 3))
+
+
 def test_the_graph_breaks_within_a_device() -> None:
     def fn(x: torch.Tensor) -> Any:
         with torch.device("meta"):

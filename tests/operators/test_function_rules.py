@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import tracer
 from tests.soundness.watching import Watched
 from tests.support import captured, captured_made, check
 from tracer import optimize
@@ -139,3 +140,26 @@ def test_one_hot_of_another_dtype_is_refused_with_a_compiler_too(dtype):
     compiled = optimize("aot_eager")(lambda x: F.one_hot(x, 2))
     with pytest.raises(RuntimeError, match="LongTensor"):
         compiled(torch.ones(3, dtype=dtype))
+
+
+def selected_loss(x, mask):
+    loss = (x * 2).masked_select(mask).sum() + torch.masked_select(x, mask[..., :1]).pow(2).sum()
+    loss.backward()
+    return loss.detach(), x.grad
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_one_entry_serves_the_backward_of_a_selection_by_a_mask_for_all_sizes(backend):
+    traced = optimize(backend, fullgraph=True)(selected_loss)
+    for size in (4, 5, 6, 8):
+        mask = torch.arange(3 * size).view(3, size) % 3 > 0
+        x = torch.arange(3.0 * size).view(3, size)
+        expected, seen = (run(x.clone().requires_grad_(), mask) for run in (selected_loss, traced))
+        assert all(map(torch.equal, expected, seen))
+    assert len(tracer.region_of(traced).entries()) <= 2
+
+
+def test_a_selection_by_what_is_no_mask_is_refused():
+    assert check(lambda x, m: x.masked_select(m), torch.ones(3), torch.ones(3)).error is not None
+    check(lambda x, m: x.masked_select(m), torch.ones(2, 3), torch.ones(2, dtype=torch.bool))
+    check(lambda x, m: x.masked_select(m), torch.ones(3), torch.ones(2, 3, dtype=torch.bool))

@@ -439,3 +439,24 @@ def test_what_retains_a_gradient_in_a_way_that_no_node_could_tell_breaks_the_gra
         breaks(program, leaf(3))
     checked = check_made(lambda w: w.retain_grad(), lambda: ((leaf(3) * 2,), {}))
     assert checked.break_ids == ["autograd-in-trace"]
+
+
+def placed_by_a_mask(w, x, mask):
+    placed = w.new_zeros(x.shape)
+    placed[mask] = w
+    (placed * x).sum().backward()
+    return w.grad
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_backward_through_what_a_mask_places(backend):
+    traced = tracer.compile(placed_by_a_mask, backend=backend, fullgraph=True)
+    for mask in (torch.tensor([True, False, True, True]), torch.tensor([True, True, True, False])):
+        w, x = torch.randn(3, 2), torch.randn(4, 2)
+        assert torch.equal(placed_by_a_mask(leaf_of(w), x, mask), traced(leaf_of(w), x, mask))
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        traced(leaf_of(w), x, torch.tensor([True, False, True, False]))
+
+
+def leaf_of(data):
+    return data.clone().requires_grad_()

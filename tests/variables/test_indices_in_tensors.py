@@ -145,3 +145,25 @@ def test_transforms_index_each_sample():
         return torch.vmap(lambda at: table[at] * 2)(places), torch.func.grad(lambda t: t[places[0]].sum())(table)
 
     check(fn, TABLE, torch.tensor([1, 4, 2]))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_columns_at_a_place_that_lies_in_a_tensor_are_written(backend, dynamic):
+    def enqueue(queue, place, keys):
+        at, count = int(place), keys.shape[0]
+        queue[:, at : at + count] = keys.T
+        place[0] = (at + count) % queue.shape[1]
+        return queue.sum()
+
+    traced = tracer.compile(enqueue, backend=backend, fullgraph=True, dynamic=dynamic)
+    (ours, at), (theirs, there) = ((torch.zeros(4, 8), torch.zeros(1, dtype=torch.long)) for _ in range(2))
+    for i in range(6):
+        keys = torch.full((2, 4), float(i + 1))
+        Comparison().same((enqueue(theirs, there, keys), theirs, there), (traced(ours, at, keys), ours, at), "queue")
+    assert len(tracer.region_of(traced).entries()) == 1
+    at.fill_(7)
+    before = ours.clone()
+    with pytest.raises(RuntimeError, match="match"):
+        traced(ours, at, keys)
+    assert torch.equal(before, ours) and at == 7

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from torch.autograd import Variable
 
-from tests.support import breaks, captured
+import tracer
+from tests.support import breaks, captured, check
+from tests.support.comparing import Comparison
 
 
 def test_new_with_sizes_makes_an_empty_tensor_of_the_same_kind():
@@ -87,3 +90,43 @@ def test_a_variable_that_requires_a_gradient_is_a_leaf():
         return leaf.grad
 
     captured(fn, torch.arange(3.0))
+
+
+def test_the_class_of_tensors_converts_an_array_and_takes_sizes():
+    def fn(x, a):
+        return torch.Tensor(a) + 1, torch.Tensor(a.T).stride(), torch.Tensor(x.size()).fill_(2), torch.Tensor(range(3))
+
+    captured(fn, torch.ones(2, 3), np.arange(6.0).reshape(2, 3))
+    captured(lambda a: torch.Tensor(a > 1), np.arange(3))
+
+
+@pytest.mark.parametrize("array", [np.array(3.0), np.zeros((0, 3)), np.float32(3), np.array(["a"])])
+def test_arrays_that_are_converted_otherwise_are_left_to_torch(array):
+    check(lambda: (torch.Tensor(array), torch.FloatTensor(array)))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_new_tensor_without_items_is_resized(backend):
+    def mask(x):
+        made = x.data.new().resize_((x.size(0), 1))
+        same = made
+        return made.fill_(2).expand_as(x) * x, torch.empty(0, 3).resize_as_(x).copy_(x), same.shape, same.stride(), same is made
+
+    traced = tracer.compile(mask, backend=backend, fullgraph=True)
+    for rows in (3, 4, 6, 7):
+        x = torch.randn(rows, 2)
+        Comparison().same(mask(x), traced(x), "result")
+    assert len(tracer.region_of(traced).entries()) <= 2
+
+
+RESIZED = {
+    "a tensor with items": lambda x: (x * 2).resize_(2),
+    "an argument": lambda x: x.resize_(2, 2).fill_(1),
+    "a view of one without items": lambda x: torch.empty(0).view(0).resize_(2).fill_(1),
+    "to a memory format": lambda x: torch.empty(0).resize_(1, 2, 3, 4, memory_format=torch.channels_last).fill_(1),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_what_is_resized_in_memory_that_was_there_is_left_to_torch(name):
+    assert check(RESIZED[name], torch.ones(3)).break_ids

@@ -17,7 +17,7 @@ from tracer.variables.containers.lists import ListVariable
 from tracer.variables.containers.sets import SetVariable
 from tracer.variables.functions.python_functions import CellVariable
 from tracer.variables.iteration import IteratorVariable
-from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable
+from tracer.variables.iterators.existing_iterators import CountStream, EnumerateStream, StreamVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def replay(cg: ValueCodegen, effects: Effects) -> None:
     if effects:
         cg.fallback = None
     for target in sorted(targets, key=lambda target: not isinstance(target, EnumerateStream)):  # they advance streams themselves
-        if isinstance(target, (StreamVariable, EnumerateStream)):  # before the containers change that they iterate over
+        if isinstance(target, (StreamVariable, EnumerateStream, CountStream)):  # before what they iterate over changes
             target.replay(cg)
     for target in iterated.ordered(effects):
         if isinstance(target, _REPLAYED):

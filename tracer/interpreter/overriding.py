@@ -22,7 +22,7 @@ from tracer.sources.reading import is_a
 from tracer.sources.roots import ObjectSource
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable
-from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
+from tracer.variables.containers.lists import ListVariable, RangeVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.functions.callables import BoundMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import as_written
 from tracer.variables.objects.objects import UserObjectVariable
@@ -188,6 +188,12 @@ def tensor_as_subclass(tx: Tracer, tensor: VariableTracker, cls: VariableTracker
     return as_subclass(tx, tensor, cls.value)
 
 
+_CLASS_OF: dict[torch.dtype, Any] = {
+    torch.float32: torch.FloatTensor, torch.float64: torch.DoubleTensor,
+    torch.float16: torch.HalfTensor, torch.bfloat16: torch.BFloat16Tensor,
+}  # fmt: skip
+
+
 def new_tensor(tx: Tracer, cls: type, args: list[VariableTracker]) -> VariableTracker:
     """cls(*args), as the legacy constructor of tensors makes it."""
     if torch._C._len_torch_function_stack() or tx.trace.overrides.modes:
@@ -201,6 +207,8 @@ def new_tensor(tx: Tracer, cls: type, args: list[VariableTracker]) -> VariableTr
         plain = tx.call_library(CallableVariable(torch.as_tensor), args, {"dtype": dtype})
     elif all(is_number(arg) and arg.python_type() is int for arg in args):
         plain = tx.call_library(CallableVariable(torch.empty), args or [ConstantVariable(0)], {"dtype": dtype})
+    elif len(args) == 1 and isinstance(args[0], (NdarrayVariable, RangeVariable, SizeVariable)):
+        plain = tx.call_library(CallableVariable(_CLASS_OF[torch.get_default_dtype()]), args, {})
     else:
         unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
     if cls is torch.Tensor:
@@ -214,6 +222,9 @@ def is_overridable(function: Any) -> bool:
     if id(function) in graph_operations() or (isinstance(function, _FUNCTIONS) and function in _ASKING):
         return True
     return getattr(function, "__objclass__", None) in _OF_TENSORS
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class _StandIns:
@@ -273,8 +284,8 @@ class _StandIns:
         return self.tx.literal(value)
 
     def overriding(self, kinds: Any) -> tuple[list[VariableTracker], list[type]]:
-        """The arguments whose classes are `kinds`; torch's own Python functions name plain tensors too."""
-        plain = [value for _, value in self._originals.values() if value.python_type() is torch.Tensor]
+        """The arguments whose classes are `kinds`; functions of torch's own and modes name plain tensors and parameters, too."""
+        plain = [value for _, value in self._originals.values() if value.python_type() in _PLAIN]
         values = [self._overriding.get(cls) or plain[0] for cls in kinds]
         return values, [value.python_type() for value in values]
 

@@ -78,3 +78,18 @@ def _drops_nothing(data: Any, p: Any, training: Any) -> bool:
 
 def _has_items(tensor: torch.Tensor) -> bool:
     return not any(type(size) is int and size == 0 for size in tensor.shape)
+
+
+# -- selection -----------------------------------------------------------------------------------------------------
+
+
+@meta(torch.masked_select, torch.Tensor.masked_select)
+def _masked_select(function: Any, input: torch.Tensor, mask: torch.Tensor, **kwargs: Any) -> Any:
+    """As indexing with the mask. The backward of `masked_select` asks C++ for the sizes, and so would fix them."""
+    both = (input, mask)
+    if kwargs or not all(isinstance(each, torch.Tensor) for each in both) or mask.dtype is not torch.bool:
+        return NotImplemented
+    if input.device != mask.device or all(type(size) is int for each in both for size in each.shape):
+        return NotImplemented
+    input, mask = torch.broadcast_tensors(input, mask)
+    return input[mask]

@@ -31,12 +31,13 @@ from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
 from tracer.variables.containers.sets import SetVariable
-from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable
+from tracer.variables.iterators.existing_iterators import CountStream, EnumerateStream, StreamVariable
 from tracer.variables.objects.buffers import BufferVariable
 from tracer.variables.objects.objects import UserObjectVariable
 
 _CONTAINERS = (
-    ListVariable, DictVariable, SetVariable, DequeVariable, BufferVariable, UserObjectVariable, StreamVariable, EnumerateStream
+    ListVariable, DictVariable, SetVariable, DequeVariable, BufferVariable, UserObjectVariable, StreamVariable, EnumerateStream,
+    CountStream,
 )  # fmt: skip
 
 

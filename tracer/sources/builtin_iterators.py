@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 from typing import Any
 
 BACKWARD_ITERATORS: tuple[type, ...] = (type(reversed([])), reversed)
@@ -12,6 +13,7 @@ FORWARD_ITERATORS: tuple[type, ...] = (
     type(iter({})), type(iter({}.values())), type(iter({}.items())), type(iter(set())),
 )  # fmt: skip
 COMPOSED_ITERATORS = (zip, enumerate, map, filter)
+_COUNT = re.compile(r"count\((-?\d+)\)")
 _OF_HASHED = FORWARD_ITERATORS[-4:]  # these give a list of what is left
 _ALL = frozenset((*FORWARD_ITERATORS, *BACKWARD_ITERATORS, *COMPOSED_ITERATORS))
 OF_CHANGEABLE = (FORWARD_ITERATORS[0], *BACKWARD_ITERATORS, *_OF_HASHED)  # list, reversed, dict, set
@@ -66,12 +68,26 @@ def iterated(iterator: Any) -> Any:
 
 
 def iterator_parts(iterator: Any) -> tuple[Any, ...]:
-    """The arguments that make a zip (not a strict one), enumerate, map or filter with the same remaining items."""
+    """The arguments that make a zip (not a strict one), enumerate, map, filter or count with the same remaining items."""
+    if type(iterator) is itertools.count:
+        return _of_count(iterator)
     reduced = _reduced(iterator)
     if type(iterator) not in COMPOSED_ITERATORS or len(reduced) > 2:
         raise TypeError(f"{type(iterator)} has no parts, or more than those")
     found: tuple[Any, ...] = reduced[1]
     return found
+
+
+def _of_count(iterator: itertools.count[Any]) -> tuple[int, int]:
+    """(the next number, the step) of a count of ints. It holds the number as an object, or, while it steps by 1, in C alone."""
+    held = gc.get_referents(iterator)
+    if all(type(number) is int and abs(number) < 1 << 62 for number in held):
+        if len(held) == 2:
+            return held[0], held[1]
+        shown = _COUNT.fullmatch(repr(iterator))
+        if shown is not None:
+            return int(shown[1]), 1
+    raise TypeError("a count of other numbers than ints, or of larger ones")
 
 
 # -- called by output code ---------------------------------------------------------------------------------------------

@@ -28,9 +28,9 @@ class IteratedSource(Source):
 
 @source_kind
 class IteratorPartsSource(Source):
-    """The arguments that make a zip, enumerate, map or filter with the same remaining items."""
+    """The arguments that make a zip, enumerate, map, filter or count with the same remaining items."""
 
     base: Source
     way = (steps.ITERATOR_PARTS,)
     named = "parts({self.base})"
-    is_part = True
+    is_part = is_kept = True

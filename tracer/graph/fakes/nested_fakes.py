@@ -121,15 +121,11 @@ def running_nested(mode: FakeMode, env: ShapeEnv) -> Iterator[None]:
     before = shape_env.allow_scalar_outputs
     shape_env.allow_scalar_outputs, extreme_length = True, jagged._get_sdpa_extreme_seqlen
     jagged._get_sdpa_extreme_seqlen = _extreme_length
-    first, asserted, written = len(env.symbols()), len(env.runtime_asserts), len(mode.writes)
+    written = len(mode.writes)
     try:
-        with torch._C._EnableTorchFunction():
+        with torch._C._EnableTorchFunction(), env.asserting_itself():
             yield
     finally:
         jagged._get_sdpa_extreme_seqlen = extreme_length
         shape_env.allow_scalar_outputs = before
     mode.note_written_in_nested(written)
-    fresh = {symbol for symbol in env.symbols()[first:] if not symbol.backed}
-    # What the code asserts of a number that it has read itself, it asserts again when the graph runs.
-    kept = [each for each in env.runtime_asserts[asserted:] if fresh.isdisjoint(env.algebra.symbols(each.expr))]
-    env.runtime_asserts[asserted:] = kept

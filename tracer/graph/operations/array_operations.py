@@ -41,7 +41,7 @@ class ArrayOperation:
     def _takes_two(self) -> bool:
         """Whether it is an operator, or a function that computes what one does element by element."""
         kind, _, name = self.name.partition(":")
-        return kind == "operator" or kind == "function" and isinstance(real_function(kind, name), np.ufunc)
+        return kind == "operator" and name != "getitem" or kind == "function" and isinstance(real_function(kind, name), np.ufunc)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
 
@@ -67,6 +67,8 @@ class ArrayOperation:
             args = _exact_choices(*args)
         if self._takes_two and len(args) == 2:
             args = _as_wide(args[0], args[1]), _as_wide(args[1], args[0])
+        if self.name == "operator:setitem":
+            args = args[0], args[1], _as_wide(args[2], args[0])
         arrays = {key: array(value) for key, value in kwargs.items()}
         return tensor(self.function(*map(array, args), **arrays))
 

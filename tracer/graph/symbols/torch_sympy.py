@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -74,6 +75,26 @@ def _infinity(sign: int) -> conversion.Builder:
     return build
 
 
+_MOST_DIMS = 4  # the orders of more are too many
+
+
+def _dense(algebra: Any, expr: Any) -> Any:
+    """1 if dims of these sizes and strides fill their memory without overlaps, in whatever order they lie, else 0."""
+    numbers = [algebra.from_sympy(arg) for arg in expr.args]
+    dims = list(zip(numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]))
+    if len(dims) > _MOST_DIMS:
+        raise conversion.NotAnExpression(f"the layout of {len(dims)} dims is no shape expression")
+
+    def filled(order: tuple[Any, ...]) -> Any:
+        expected, facts = algebra.constant(1), []
+        for size, stride in order:
+            facts.append(algebra.relation("eq", size, algebra.constant(1)) | algebra.relation("eq", stride, expected))
+            expected = algebra.mul(expected, size)
+        return algebra.all_of(facts)
+
+    return algebra.where(algebra.any_of(map(filled, itertools.permutations(dims))), algebra.constant(1), algebra.constant(0))
+
+
 def register() -> None:
     """Lets `shapes` read expressions that are written in PyTorch's functions."""
     same_meaning: dict[type, type] = {
@@ -102,5 +123,6 @@ def register() -> None:
     same_meaning.update({getattr(t, f"OpaqueUnaryFn_{name}"): cls for name, cls in MATH_FUNCTIONS.items()})
     for theirs, ours in same_meaning.items():
         SYMPY_FUNCTIONS[theirs] = SYMPY_FUNCTIONS[ours]
+    SYMPY_FUNCTIONS[t.IsNonOverlappingAndDenseIndicator] = _dense
     SYMPY_FUNCTIONS[type(int_oo)] = _infinity(1)
     SYMPY_FUNCTIONS[type(-int_oo)] = _infinity(-1)

@@ -134,6 +134,8 @@ def _of_dtype(cls: Any) -> Any:
             unsupported("unsupported-builtin", function=f"torch.{cls.__name__} of a tensor or under a mode")
         dtype, data = tx.literal(cls.dtype), args[0] if len(args) == 1 else None
         if isinstance(data, NdarrayVariable) and data.tensor.fake.dim():
+            if any(type(size) is int and size == 0 for size in data.tensor.fake.shape):  # with the strides that NumPy gives it
+                unsupported("unsupported-builtin", function=f"torch.{cls.__name__} of an array without items")
             return tensor_of(tx, data, False, dtype)
         if isinstance(data, (SequenceVariable, RangeVariable)) and not isinstance(data, SizeVariable):
             return _tensor(tx, data, dtype=dtype, device=tx.literal(_CPU))
@@ -153,7 +155,8 @@ for _class in _CLASSES_BY_DTYPE:
 @models.of_plain_tensors(torch.autograd.Variable)
 def _variable(tx: Tracer, data: Value = NONE, requires_grad: Value = FALSE, volatile: Value | None = None, *rest: Value) -> Value:
     """An alias of the tensor, cut off from what made it; with no data, an empty tensor."""
-    if volatile is not None or rest or not (data.is_none() or isinstance(data, TensorVariable)):
+    given = rest or volatile is not None and volatile.truth(tx)
+    if given or not (data.is_none() or isinstance(data, TensorVariable)):
         unsupported("unsupported-builtin", function="torch.autograd.Variable of other data or with other options")
     if data.is_none():
         made = tx.call_in_graph(torch.empty, [ZERO], {})

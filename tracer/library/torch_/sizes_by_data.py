@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,27 +18,27 @@ if TYPE_CHECKING:
 Value = VariableTracker
 
 _FUNCTIONS: tuple[Any, ...] = (
-    torch.unique, torch.unique_consecutive, torch.nonzero, torch.argwhere, torch.masked_select, torch.bincount,
-    torch.repeat_interleave,
+    torch.unique, torch.unique_consecutive, torch.nonzero, torch.argwhere, torch.bincount, torch.repeat_interleave,
 )  # fmt: skip
+
+
+def of_constants(tx: Tracer, function: Any, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value | None:
+    """What such a function gives of tensors that depend on constants alone; None for others."""
+    values = (*args, *kwargs.values())
+    tensors = [value for value in values if isinstance(value, TensorVariable)]
+    numbers_known = all(value.is_constant() for value in values if not isinstance(value, TensorVariable))
+    if not tensors or not numbers_known or any(each.decided(tx) is None for each in tensors):
+        return None
+    try:
+        result = function(*(_real(tx, arg) for arg in args), **{key: _real(tx, value) for key, value in kwargs.items()})
+    except (RuntimeError, TypeError, ValueError):  # which the graph raises, too
+        return None
+    return _constant(tx, result) if isinstance(result, torch.Tensor) else TupleVariable([_constant(tx, each) for each in result])
 
 
 def _computed_of_constants(function: Any) -> Any:
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-        tensors = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, TensorVariable)]
-        numbers = [arg for arg in (*args, *kwargs.values()) if not isinstance(arg, TensorVariable)]
-        known = (
-            tensors and all(number.is_constant() for number in numbers) and all(each.decided(tx) is not None for each in tensors)
-        )
-        if not known:
-            return tx.call_in_graph(function, list(args), kwargs)
-        try:
-            result = function(*(_real(tx, arg) for arg in args), **{key: _real(tx, value) for key, value in kwargs.items()})
-        except (RuntimeError, TypeError, ValueError):  # which the graph raises, too
-            return tx.call_in_graph(function, list(args), kwargs)
-        if isinstance(result, torch.Tensor):
-            return _constant(tx, result)
-        return TupleVariable([_constant(tx, each) for each in result])
+        return of_constants(tx, function, args, kwargs) or tx.call_in_graph(function, list(args), kwargs)
 
     return model
 

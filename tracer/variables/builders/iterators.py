@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from tracer.guards.containers import LengthMatch
@@ -18,7 +19,7 @@ from tracer.sources.containers import ItemSource
 from tracer.sources.iterators import IteratorPartsSource
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks
 from tracer.variables.iteration import FilterIterator, IteratorVariable, MapIterator, ZipIterator
-from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable, replays_by_asking
+from tracer.variables.iterators.existing_iterators import CountStream, EnumerateStream, StreamVariable, replays_by_asking
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -35,18 +36,20 @@ def _stream(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
     return builder.remember(value, StreamVariable(value, source))
 
 
-@tracks(*COMPOSED_ITERATORS)
+@tracks(*COMPOSED_ITERATORS, itertools.count)
 def _composed_iterator(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     try:
         parts = iterator_parts(value)
-    except TypeError:  # a strict zip
+    except TypeError:  # a strict zip, a count of floats
         return opaque(builder, value, source)
     builder.guard(TypeMatch(source, type(value)))
     all_parts = IteratorPartsSource(source)
     builder.guard(LengthMatch(all_parts, len(parts)))
     wrapped = [tx.wrap(part, ItemSource(all_parts, index)) for index, part in enumerate(parts)]
     made: IteratorVariable
-    if type(value) is zip:
+    if type(value) is itertools.count:
+        made = CountStream(source, *wrapped)
+    elif type(value) is zip:
         made = ZipIterator(wrapped, False)
     elif type(value) is map:
         made = MapIterator(wrapped[0], wrapped[1:])

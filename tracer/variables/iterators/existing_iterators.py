@@ -6,6 +6,7 @@ position at entry is not guarded, so that one cache entry serves every iteration
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
@@ -98,6 +99,26 @@ class EnumerateStream(IteratorVariable):
 
     def replay(self, cg: ValueCodegen) -> None:
         _take(cg, self, self.taken, self.exhausted)
+
+
+class CountStream(IteratorVariable):
+    """An itertools.count of ints. The output code takes as many numbers from the real one as the program did."""
+
+    cls = itertools.count
+
+    def __init__(self, source: Source, current: VariableTracker, step: VariableTracker) -> None:
+        self.source: Source = source
+        self.current = current
+        self.step = step
+        self.taken = 0
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        self.taken += 1
+        number, self.current = self.current, tx.binary("+", self.current, self.step)
+        return number
+
+    def replay(self, cg: ValueCodegen) -> None:
+        _take(cg, self, self.taken, exhaust=False)
 
 
 def _take(cg: ValueCodegen, iterator: VariableTracker, count: int, exhaust: bool) -> None:

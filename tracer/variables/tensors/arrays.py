@@ -18,7 +18,6 @@ from tracer.graph.fakes.trial_arrays import TrialArrays, numpy_dtype, try_in_num
 from tracer.graph.operations.array_operations import ArrayOperation, array_operation, is_in_torch
 from tracer.graph.operations.numpy_calls import NumpyCall
 from tracer.graph_breaks import unsupported
-from tracer.guards.arrays import NumpyErrorsMatch
 from tracer.guards.unchanged import find
 from tracer.operators.layout import hint, hints
 from tracer.protocol.models import model_of
@@ -41,11 +40,13 @@ from tracer.variables.tensors.array_parts import (
 from tracer.variables.tensors.array_results import ArrayResults
 from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, known_view
+from tracer.variables.tensors.numpy_errors import rely_on_errors
 from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
+from tracer.variables.tensors.subscripts import reads_numbers, select_basic
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.tensors.tensor_methods import capturing_numbers
 from tracer.variables.values.constant import ConstantVariable, fold
-from tracer.variables.values.symbolic import SymNodeVariable
+from tracer.variables.values.symbolic import SymNodeVariable, is_number
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
@@ -188,11 +189,26 @@ class NdarrayVariable(VariableTracker):
         return self.tensor.dimension(tx, 0)
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
-        return apply(tx, array_operation("operator", "getitem"), [self, plain_index(tx, key)], {})
+        view = self._selected(tx, key)
+        if view is not None and view.tensor.fake.dim():
+            return view
+        index = plain_index(tx, key) if view is None else TupleVariable([])  # of no dims: its item
+        return apply(tx, array_operation("operator", "getitem"), [view or self, index], {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        key = plain_index(tx, key)
-        apply(tx, array_operation("operator", "setitem"), [self, key, _read_first(tx, value, self, key)], {})
+        view = self._selected(tx, key)
+        single = is_number(value) or (isinstance(value, NdarrayVariable) and value.is_scalar)
+        if view is not None and not view.tensor.fake.dim() and not single:  # NumPy warns where it takes the item of an array
+            view = None
+        target, index = (self, plain_index(tx, key)) if view is None else (view, ConstantVariable(Ellipsis))
+        apply(tx, array_operation("operator", "setitem"), [target, index, _read_first(tx, value, target, index)], {})
+
+    def _selected(self, tx: Tracer, key: VariableTracker) -> NdarrayVariable | None:
+        """The view of a subscript by ints that vary, whose values `torch._numpy` would need; None for other subscripts."""
+        if type(self) is not NdarrayVariable or self.is_scalar or self.reversed_dims or self.known(tx) is not None:
+            return None
+        view = select_basic(tx, self.tensor, key)
+        return None if view is None else NdarrayVariable(view, writeable=self.writeable)
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         unsupported("data-dependent-branch", value=self.describe())
@@ -208,11 +224,14 @@ class NdarrayVariable(VariableTracker):
     # -- as a number ---------------------------------------------------------------------------------------------
 
     def as_number(self, tx: Tracer) -> VariableTracker:
-        """The Python number that torch converts this NumPy scalar to."""
+        """The Python number that torch converts this NumPy scalar to. A float that was computed is read in the graph."""
         known = self.known(tx)
-        if known is None or not self.is_scalar:
-            unsupported("not-a-graph-argument", value=self.describe())
-        return ConstantVariable(np.bool_(known) if self.cls is np.bool_ else known.item())
+        if known is not None and self.is_scalar:
+            return ConstantVariable(np.bool_(known) if self.cls is np.bool_ else known.item())
+        if issubclass(self.cls, np.floating) and reads_numbers(tx):
+            with capturing_numbers(tx):
+                return self.tensor.call_method(tx, "item", [], {})
+        unsupported("not-a-graph-argument", value=self.describe())
 
     def beside(self, tx: Tracer, tensor: TensorVariable, op: str) -> VariableTracker:
         """This array; a scalar as an operand of a tensor's operator, which treats it as a Python number."""
@@ -220,9 +239,8 @@ class NdarrayVariable(VariableTracker):
             return self  # which a tensor's operators do not take
         if self.known(tx) is not None:
             return self.as_number(tx)
-        if self.dtype.kind == "f" and op not in ("pow", "ipow") and not torch._C._are_functorch_transforms_active():
-            with capturing_numbers(tx):
-                return self.tensor.call_method(tx, "item", [], {})
+        if issubclass(self.cls, np.floating) and op not in ("pow", "ipow") and reads_numbers(tx):
+            return self.as_number(tx)
         mine, number = self.tensor.fake, np.zeros((), self.dtype).item()
         same = torch.result_type(tensor.fake, mine) == torch.result_type(tensor.fake, number)
         if not same or tensor.fake.dim() == 0 or self.cls is np.bool_:
@@ -418,17 +436,6 @@ def _apply_in_torch(
     with writing(tx, *(array.tensor for array in arrays)):
         result = tx.output.call_function(operation, graph_args, graph_kwargs)
     return ArrayResults(tx, operation, trial, arrays, NdarrayVariable).tracked(result, expected)
-
-
-def rely_on_errors(tx: Tracer) -> dict[str, str]:
-    """Guards the settings of `np.seterr`. A graph reports no overflows and the like, so settings other than 'warn' and 'ignore'
-    break the graph. Returns those where the program is now."""
-    settings: dict[str, str] = tx.trace.torch_state.numpy_errors()
-    if not set(settings.values()) <= {"warn", "ignore"}:
-        unsupported("side-effect-call", name="np.seterr", value=settings)
-    at_entry: Any = np.geterr()
-    tx.guard(NumpyErrorsMatch(tuple(at_entry.items())))
-    return settings
 
 
 def _arrays(tx: Tracer, values: Iterable[VariableTracker]) -> Iterable[NdarrayVariable]:

@@ -48,17 +48,26 @@ def _depends_on_data(value: VariableTracker) -> bool:
 def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> tuple[TensorVariable, VariableTracker | None]:
     """(the view `tensor[key]`, None) if the key has symbolic indices, otherwise (tensor, key)"""
     items = key.items(tx) if isinstance(key, TupleVariable) else [key]
-    if any(map(_is_read_off, items)) and all(_is_basic(item) or _is_read_off(item) for item in items) and _reads_numbers(tx):
+    if any(map(_is_read_off, items)) and all(_is_basic(item) or _is_read_off(item) for item in items) and reads_numbers(tx):
         with capturing_numbers(tx):
             read = [item.call_method(tx, "item", [], {}) if _is_read_off(item) else item for item in items]
             return _selected(tx, tensor, read), None
-    if not any(isinstance(item, SymNodeVariable) for item in items) or not all(map(_is_basic, items)):
+    if not any(isinstance(item, SymNodeVariable) for item in items):
         return tensor, key
-    return _selected(tx, tensor, items), None
+    return (_selected(tx, tensor, items), None) if all(map(_is_basic, items)) else _selected_beside_others(tx, tensor, items, key)
 
 
-def _reads_numbers(tx: Tracer) -> bool:
-    """Whether an index is read off a tensor here. Compilers do not take every graph that writes to views at such places."""
+def select_basic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> TensorVariable | None:
+    """The view `tensor[key]`, if the key has symbolic indices beside ints, slices without a step, None and Ellipsis only."""
+    items = key.items(tx) if isinstance(key, TupleVariable) else [key]
+    symbolic = any(isinstance(item, SymNodeVariable) for item in items)
+    if any(isinstance(item, SliceVariable) and not item.parts[2].is_none() for item in items):
+        return None
+    return _selected(tx, tensor, items) if symbolic and all(map(_is_basic, items)) else None
+
+
+def reads_numbers(tx: Tracer) -> bool:
+    """Whether a number is read off a tensor here. Compilers do not take every graph that writes to views at such places."""
     if tx.effects.observer is not None or torch._C._are_functorch_transforms_active():  # a part that is a graph of its own
         return False
     return config.capture_scalar_outputs or tx.output.chances.take()
@@ -82,6 +91,39 @@ def _selected(tx: Tracer, tensor: TensorVariable, items: list[VariableTracker]) 
         else:
             view = view.call_method(tx, "select", [at, item], {})
     return cast("TensorVariable", view)
+
+
+def _selected_beside_others(
+    tx: Tracer, tensor: TensorVariable, items: list[VariableTracker], key: VariableTracker
+) -> tuple[TensorVariable, VariableTracker]:
+    """(the view that the symbolic indices select, what is left of the key), where other indices are tensors or lists. Torch, too,
+    selects first."""
+    used = [_dims_taken(tx, item) for item in items]
+    if None in used:
+        return tensor, key
+    skipped = tensor.fake.dim() - sum(used)
+    view: Any = tensor
+    rest, dim = [], 0
+    for item, dims in zip(items, used):
+        if isinstance(item, SymNodeVariable):
+            view = view.call_method(tx, "select", [ConstantVariable(dim), item], {})
+            continue
+        rest.append(item)
+        dim += skipped if item.is_constant() and item.constant() is Ellipsis else dims
+    return view, TupleVariable(rest)
+
+
+def _dims_taken(tx: Tracer, item: VariableTracker) -> Any:
+    """How many dims an index takes; None if that is not known."""
+    if _is_basic(item):
+        return _dims_used(item)
+    fake: Any = getattr(item, "fake", None)
+    if isinstance(fake, torch.Tensor):
+        return fake.dim() if fake.dtype in (torch.bool, torch.uint8) else 1
+    if isinstance(item, SequenceVariable) and item.cls is list:
+        of_ints = all(each.python_type() is int for each in item.items(tx))
+        return 1 if of_ints and item.items(tx) else None
+    return None
 
 
 def _is_read_off(item: VariableTracker) -> bool:

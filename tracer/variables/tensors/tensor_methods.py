@@ -324,7 +324,7 @@ _methods("__deepcopy__")(deep_copy)
 
 
 _each(
-    "share_memory_ is_shared pin_memory is_pinned resize_ resize_as_ resize resize_as set_ module_load "
+    "share_memory_ is_shared pin_memory is_pinned resize resize_as set_ module_load "
     "_is_view _use_count _view_func _view_func_unsafe _make_subclass _make_wrapper_subclass rename rename_ refine_names "
     "align_to align_as is_coalesced to_sparse to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_sparse_coo "
     "to_mkldnn sparse_resize_ sparse_resize_and_clear_ reinforce",
@@ -402,7 +402,7 @@ def _as_function(name: str) -> Method:
     return method
 
 
-_each("cov corrcoef", _as_function)
+_each("cov corrcoef masked_select", _as_function)
 
 
 @_methods("retain_grad")
@@ -428,6 +428,25 @@ def _changes_metadata(name: str) -> Method:
 
 
 _each("t_ squeeze_ unsqueeze_ transpose_ swapaxes_ swapdims_ as_strided_ detach_", _changes_metadata)
+
+
+def _resizes(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        """A new tensor without items is from then on one of that size. Other memory may be moved, away from its views."""
+        empty = not self.fake._is_view() and any(type(size) is int and size == 0 for size in self.fake.shape)
+        if not empty or kwargs or not args or self.source is not None or self.cls is not torch.Tensor or self.fake.requires_grad:
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        sizes = [args[0].get_attr(tx, "shape")] if name == "resize_as_" else list(args)
+        made = cast("TensorVariable", self.call_method(tx, "new_empty", sizes, {}))
+        tx.effects.mutate(self)
+        tx.output.track(made.fake, self)
+        self.node, self.fake = made.node, made.fake
+        return self
+
+    return method
+
+
+_each("resize_ resize_as_", _resizes)
 
 
 @_methods("requires_grad_")
