@@ -8,7 +8,7 @@ import torch
 
 from tracer import config
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.containers.lists import SequenceVariable, SliceVariable, TupleVariable
+from tracer.variables.containers.lists import RangeVariable, SequenceVariable, SliceVariable, TupleVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.tensors.tensor_methods import capturing_numbers
 from tracer.variables.values.constant import ConstantVariable
@@ -25,7 +25,9 @@ def subscript(tx: Tracer, key: VariableTracker) -> Any:
     """A subscript as an FX argument: ints, slices, None, Ellipsis, tensors and lists of them."""
     if isinstance(key, SliceVariable):
         return slice(*(_bound(tx, part) for part in key.parts))
-    if key.is_constant():
+    if isinstance(key, RangeVariable):  # as torch takes any other sequence of numbers
+        return tx.as_graph_arg(tx.call_library(CallableVariable(torch.arange), list(key.parts), {}))
+    if key.is_constant() and not isinstance(key, SequenceVariable):
         return key.graph_arg()
     if isinstance(key, SequenceVariable):
         if key.cls is list and any(map(_depends_on_data, key.items(tx))):  # torch itself converts it to a tensor
