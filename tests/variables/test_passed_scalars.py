@@ -31,6 +31,7 @@ OF_ANY = {
 OF_INTS = {
     "size": lambda x, s: x.new_zeros(s, 2),
     "slice": lambda x, s: x[:s],
+    "index": lambda x, s: x[s],
     "shape": lambda x, s: x.view(-1, 1).expand(-1, s),
 }
 

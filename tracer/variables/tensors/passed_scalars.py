@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 class PassedScalarVariable(NdarrayVariable):
     source: Source
 
+    @property
+    def is_integer(self) -> bool:
+        return issubclass(self.cls, np.integer)
+
     def as_number(self, tx: Tracer) -> VariableTracker:
         assert self.tensor.source is not None
         value = tx.output.inputs[self.tensor.source].real.numpy()[()]

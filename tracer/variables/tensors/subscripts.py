@@ -8,7 +8,7 @@ import torch
 
 from tracer import config
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.containers.lists import SequenceVariable, SliceVariable, TupleVariable
+from tracer.variables.containers.lists import RangeVariable, SequenceVariable, SliceVariable, TupleVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.tensors.tensor_methods import capturing_numbers
 from tracer.variables.values.constant import ConstantVariable
@@ -25,7 +25,9 @@ def subscript(tx: Tracer, key: VariableTracker) -> Any:
     """A subscript as an FX argument: ints, slices, None, Ellipsis, tensors and lists of them."""
     if isinstance(key, SliceVariable):
         return slice(*(_bound(tx, part) for part in key.parts))
-    if key.is_constant():
+    if isinstance(key, RangeVariable):  # as torch takes any other sequence of numbers
+        return tx.as_graph_arg(tx.call_library(CallableVariable(torch.arange), list(key.parts), {}))
+    if key.is_constant() and not isinstance(key, SequenceVariable):
         return key.graph_arg()
     if isinstance(key, SequenceVariable):
         if key.cls is list and any(map(_depends_on_data, key.items(tx))):  # torch itself converts it to a tensor
@@ -47,7 +49,7 @@ def _depends_on_data(value: VariableTracker) -> bool:
 
 def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> tuple[TensorVariable, VariableTracker | None]:
     """(the view `tensor[key]`, None) if the key has symbolic indices, otherwise (tensor, key)"""
-    items = key.items(tx) if isinstance(key, TupleVariable) else [key]
+    items = _indices(tx, key)
     if any(map(_is_read_off, items)) and all(_is_basic(item) or _is_read_off(item) for item in items) and reads_numbers(tx):
         with capturing_numbers(tx):
             read = [item.call_method(tx, "item", [], {}) if _is_read_off(item) else item for item in items]
@@ -59,11 +61,17 @@ def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) ->
 
 def select_basic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> TensorVariable | None:
     """The view `tensor[key]`, if the key has symbolic indices beside ints, slices without a step, None and Ellipsis only."""
-    items = key.items(tx) if isinstance(key, TupleVariable) else [key]
+    items = _indices(tx, key)
     symbolic = any(isinstance(item, SymNodeVariable) for item in items)
     if any(isinstance(item, SliceVariable) and not item.parts[2].is_none() for item in items):
         return None
     return _selected(tx, tensor, items) if symbolic and all(map(_is_basic, items)) else None
+
+
+def _indices(tx: Tracer, key: VariableTracker) -> list[VariableTracker]:
+    """The indices of a subscript. An integer of NumPy that was passed is the number in it."""
+    items = key.items(tx) if isinstance(key, TupleVariable) else [key]
+    return [cast("Any", item).as_number(tx) if getattr(item, "is_integer", False) else item for item in items]
 
 
 def reads_numbers(tx: Tracer) -> bool:
