@@ -262,6 +262,7 @@ NAMES = (
     "torch.utils._sympy.functions.FloorDiv",
     "torch.utils._sympy.functions.FloorToInt",
     "torch.utils._sympy.functions.IntTrueDiv",
+    "torch.utils._sympy.functions.IsNonOverlappingAndDenseIndicator",
     "torch.utils._sympy.functions.LShift",
     "torch.utils._sympy.functions.Max",
     "torch.utils._sympy.functions.Min",
