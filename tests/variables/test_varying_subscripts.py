@@ -115,3 +115,13 @@ def test_what_numpy_refuses_is_refused():
             traced(fixed, i, 1.0)
     for i in (1, 2, 3):
         check(stored, np.zeros(5), i, np.ones((1, 1)))
+
+
+def test_an_array_of_constants_is_read_at_an_int_that_varies_by_one_entry():
+    def program(x, i):
+        return x * np.ones(9)[i], np.arange(9)[i]
+
+    compiled = tracer.compile(program)
+    for i in range(2, 8):
+        Comparison().same(program(torch.ones(2), i), compiled(torch.ones(2), i), "result")
+    assert len(tracer.region_of(compiled).entries()) <= 2

@@ -205,7 +205,7 @@ class NdarrayVariable(VariableTracker):
 
     def _selected(self, tx: Tracer, key: VariableTracker) -> NdarrayVariable | None:
         """The view of a subscript by ints that vary, whose values `torch._numpy` would need; None for other subscripts."""
-        if type(self) is not NdarrayVariable or self.is_scalar or self.reversed_dims or self.known(tx) is not None:
+        if type(self) is not NdarrayVariable or self.is_scalar or self.reversed_dims:
             return None
         view = select_basic(tx, self.tensor, key)
         return None if view is None else NdarrayVariable(view, writeable=self.writeable)
