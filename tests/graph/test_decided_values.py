@@ -74,7 +74,7 @@ def _random():
 
 
 def _unset():
-    return torch.empty(2).abs()
+    return torch.empty(2, dtype=torch.uint8)
 
 
 def _written():
