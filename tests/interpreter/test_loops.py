@@ -222,3 +222,45 @@ def test_what_follows_a_loop_on_the_way_out_is_not_of_the_loop():
     watched(torch.ones(3))
     assert watched.traces == 3  # up to the break in `scaled`, from there to its end, and from there to the end of `fn`
     assert "sub" in watched.graphs[0].code and "mul" in watched.graphs[0].code
+
+
+class Expert(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.tanh(self.inner(x))
+
+
+class Mixture(torch.nn.Module):
+    """Each expert is called with the rows that are routed to it, if there are any."""
+
+    def __init__(self, experts):
+        super().__init__()
+        self.gate = torch.nn.Linear(4, experts)
+        self.experts = torch.nn.ModuleList(Expert() for _ in range(experts))
+
+    def forward(self, x):
+        chosen = self.gate(x).argmax(-1)
+        counts = torch.bincount(chosen, minlength=len(self.experts)).tolist()
+        y = torch.zeros_like(x)
+        for i in range(len(self.experts)):
+            if counts[i] == 0:
+                continue
+            rows = torch.where(chosen == i)[0]
+            y[rows] += self.experts[i](x[rows])
+        return y
+
+
+@torch.no_grad()
+def test_a_loop_whose_turns_need_too_many_entries_is_left_to_cpython_and_what_it_calls_is_compiled(recwarn):
+    torch.manual_seed(0)
+    model = Mixture(6)
+    compiled = tracer.compile(model, recompile_limit=4)
+    for rows in range(20, 32):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(compiled(x), model(x), rtol=0, atol=0)
+    entries = [each for each in compiled.stats()["entries"] if each["function"] == "Expert.forward"]
+    assert 1 <= len(entries) <= 3 and sum(each["hits"] for each in entries) > 20
+    assert not [each for each in recwarn if "recompile_limit" in str(each.message)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C, config, errors, logs
+from tracer.bytecode import loop_resumed_in
 from tracer.bytecode.slots import argument_slots
 from tracer.guards.manager import GuardFailure, gone
 from tracer.runtime import agreement, log_texts, stances, time_limit
@@ -160,6 +161,15 @@ def report_limit(region: RegionState, function: types.FunctionType, args: tuple[
         log.debug(text)
     else:
         warnings.warn(text, stacklevel=3)
+
+
+def leaves_loop(region: RegionState, function: types.FunctionType) -> bool:
+    """Whether a frame for which no more entries are made begins within a loop, and is left to CPython from now on: its turns
+    differ too much from one another. What it calls is compiled."""
+    if region.shapes is not None or config.fail_on_recompile_limit_hit or loop_resumed_in(function.__code__) is None:
+        return False
+    region.record_event("skip", function, "the turns of its loop need too many entries", reason="recompile_limit")
+    return True
 
 
 _OF_STRIDES = """

@@ -261,6 +261,8 @@ class RegionState:
             misses.report_recompile(self, function, args, existing)
         everywhere = entries_of_code(code)
         if not upkeep.has_room(self, existing) or everywhere.reach(config.accumulated_recompile_limit):
+            if misses.leaves_loop(self, function):
+                return _C.SKIP
             misses.report_limit(self, function, args, existing)
             return None
         if misses.is_out_of_time(self, function):
