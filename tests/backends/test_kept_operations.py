@@ -39,8 +39,18 @@ def overwrites_what_it_draws(x):
     return x + 1
 
 
+def replaces_what_it_draws(x):
+    made = x * 2
+    made.normal_()
+    made.data = x
+    return x + 1
+
+
+DRAWING = [draws_and_drops, writes_what_it_draws, overwrites_what_it_draws, replaces_what_it_draws]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("function", [draws_and_drops, writes_what_it_draws, overwrites_what_it_draws])
+@pytest.mark.parametrize("function", DRAWING)
 def test_as_many_random_numbers_are_drawn_as_in_eager(function, backend):
     made = tracer.compile(function, backend=backend, fullgraph=True)
     for size in (4, 5, 6):

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from tracer.backends.result_memory import Compiled, unchanged
 from tracer.backends.view_strides import tensors_of
+from tracer.graph.fakes.exchanged_data import data_for, exchanged
 from tracer.graph.fakes.fake_tensors import mode_of, storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import EXAMPLE, MUST_RUN
@@ -74,9 +75,14 @@ def _needed(graph: fx.Graph) -> set[fx.Node]:
             if node not in found:
                 found.add(node)
                 storages.update(map(storage_of, tensors_of(node)))
-                more += node.all_input_nodes
+                more += _read_by(node)
         more = [node for node in graph.nodes if node not in found and _lies_in(node, storages)]
     return found
+
+
+def _read_by(node: fx.Node) -> list[fx.Node]:
+    """What the value of a node is computed from. A tensor that was given other data has nothing of its own ones."""
+    return [node.args[1]] if node.target in (data_for, exchanged) and isinstance(node.args[1], fx.Node) else node.all_input_nodes
 
 
 def _lies_in(node: fx.Node, storages: set[Any]) -> bool:
