@@ -175,6 +175,16 @@ def test_a_mode_sees_the_operations_of_the_program_and_no_others(mode, warm):
         assert seen.seen == expected.seen
 
 
+def test_nothing_is_traced_below_autograd():
+    compiled = tracer.compile(lambda x: x * 2, backend="aot_eager")
+    x = torch.ones(3, requires_grad=True)
+    with torch._C._AutoDispatchBelowAutograd():
+        assert not compiled(x).requires_grad
+    assert compiled(x).requires_grad and compiled.stats()["compiles"] == 1
+    with torch.inference_mode():
+        assert compiled(x).is_inference() and compiled.stats()["compiles"] == 2
+
+
 def test_nothing_is_traced_where_dispatch_to_python_is_switched_off():
     fn = lambda x, w: torch.relu(x @ w)
     watched, weight = Watched(fn), torch.randn(3, 3, requires_grad=True)

@@ -35,6 +35,7 @@ NAMES = (
     "torch.Tensor._make_wrapper_subclass",
     "torch._C.DisableTorchFunction",
     "torch._C.DisableTorchFunctionSubclass",
+    "torch._C.DispatchKey.AutogradFunctionality",
     "torch._C.DispatchKey.Python",
     "torch._C.DispatchKeySet.from_raw_repr",
     "torch._C.ScriptFunction",

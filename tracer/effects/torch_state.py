@@ -90,10 +90,14 @@ def write_state(state: State) -> None:
 def operations_are_observed() -> bool:
     """Whether the program has a torch-dispatch mode, a transform of torch.func or `torch.jit.trace` active on this thread: it
     would see the tracer's own operations. A fake mode can be taken off meanwhile, where it is the only one. Also if dispatch to
-    Python is off, which fake tensors need, and if a level of forward AD is open, whose tangents fakes of inputs would lack."""
+    Python is off, which fake tensors need, if a level of forward AD is open, whose tangents fakes of inputs would lack, and below
+    autograd, as in a `__torch_dispatch__` that CPython runs: a compiled graph would have gradients there."""
     if torch._C._get_tracing_state() is not None:
         return True
     if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
+        return True
+    below_autograd = torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutogradFunctionality)
+    if below_autograd and not torch.is_inference_mode_enabled():
         return True
     if torch._C._functorch.peek_interpreter_stack() is not None or _C.GlobalState().settings()["dual_level"]:
         return True
