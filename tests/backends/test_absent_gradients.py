@@ -82,6 +82,46 @@ def test_writes_to_a_list_of_tensors_lose_no_gradient(backend):
             )  # zeros, where it may be reached
 
 
+def nested_input():
+    return torch.nested.nested_tensor([torch.randn(2, 3), torch.randn(4, 3)], layout=torch.jagged).requires_grad_()
+
+
+def sparse_input():
+    return torch.randn(6, 3).to_sparse().requires_grad_()
+
+
+def values_of_nested(n, y):
+    made = torch.zeros(6, 3)
+    made.add_(n.values())
+    return made, y * 3
+
+
+def dense_of_sparse(s, y):
+    return s.to_dense() * 2, y * 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("program", "make"),
+    [(values_of_nested, nested_input), (dense_of_sparse, sparse_input)],
+    ids=["values_of_nested", "dense_of_sparse"],
+)
+def test_nested_and_sparse_inputs_lose_no_gradient(program, make, backend):
+    compiled = tracer.compile(program, backend=backend)
+    for begun in (0, 1, -1):
+        found = []
+        for run in (compiled, program):
+            torch.manual_seed(0)
+            args = make(), torch.randn(2, 3).requires_grad_()
+            run(*args)[begun].sum().backward()
+            found.append([arg.grad for arg in args])
+        for seen, expected in zip(*found, strict=True):
+            if expected is not None:
+                assert seen is not None, begun
+                same = [tensor.values() if tensor.is_nested else tensor.to_dense() for tensor in (seen, expected)]
+                torch.testing.assert_close(*same)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_parameter_that_the_loss_does_not_use_is_not_decayed(backend):
     class Two(torch.nn.Module):

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from tracer.backends.result_memory import Compiled, unchanged
-from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
+from tracer.graph.output_graph import EXAMPLE
 from tracer.operators.facts import writes
 
 _COMPILED = "CompiledFunctionBackward"  # what autograd calls the node of a graph that AOTAutograd compiled
@@ -25,10 +26,13 @@ def leave_out_absent(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     returned: Any = graph.output_node().args[0]
     if not isinstance(returned, (list, tuple)):
         return unchanged
-    reached = _Reached(graph)
-    if not reached.is_known:
+    begins = {i: node for i, node in enumerate(returned) if isinstance(node, fx.Node) and _requires_grad(node)}
+    if len(begins) < 2:
         return unchanged
-    depends = {i: reached.of(node) for i, node in enumerate(returned) if isinstance(node, fx.Node) and _requires_grad(node)}
+    reached = _Reached(graph)
+    if reached.writes and reached.hides_memory:
+        return unchanged
+    depends = {i: reached.of(node) for i, node in begins.items()}
     everything = frozenset().union(*depends.values())
     if all(each == everything for each in depends.values()):
         return unchanged
@@ -99,9 +103,11 @@ class _Reached:
         self._of: dict[fx.Node, frozenset[int]] = {}
         self._in_memory: dict[Any, frozenset[int]] = {}
         self._enabled = torch.is_grad_enabled()
-        self.is_known = True  # all that is written to lies in memory that tells which tensors share it
+        self.writes = False
+        self.hides_memory = False  # whether tensors are in it that do not tell which others share their memory
         inputs = 0
         for node in graph.nodes:
+            self.hides_memory = self.hides_memory or not all(map(_tells_memory, _tensors(node)))
             if node.op == "placeholder":
                 self._of[node] = frozenset((inputs,)) if _requires_grad(node) else frozenset()
                 inputs += 1
@@ -115,19 +121,24 @@ class _Reached:
         if node.target is torch._C._set_grad_enabled:
             self._enabled = bool(node.args[0])
         found = frozenset().union(*map(self.of, node.all_input_nodes))
-        self._of[node] = found if _requires_grad(node) or next(tensors_of(node), None) is None else frozenset()
+        self._of[node] = found if _requires_grad(node) or not _tensors(node) else frozenset()
         for each in _written(node) if self._enabled else ():
-            self.is_known = self.is_known and all(map(_tells_memory, tensors_of(each)))
+            self.writes = True
             for storage in _memory(each):
                 self._in_memory[storage] = self._in_memory.get(storage, frozenset()) | found
 
 
 def _requires_grad(node: fx.Node) -> bool:
-    return any(tensor.requires_grad for tensor in tensors_of(node))
+    return any(tensor.requires_grad for tensor in _tensors(node))
+
+
+def _tensors(node: fx.Node) -> list[torch.Tensor]:
+    """The tensors in the example value of a node, sparse and nested ones, too."""
+    return [value for value in pytree.tree_leaves(node.meta.get(EXAMPLE)) if isinstance(value, torch.Tensor)]
 
 
 def _memory(node: fx.Node) -> Iterator[Any]:
-    return (storage_of(tensor) for tensor in tensors_of(node) if _tells_memory(tensor))
+    return (storage_of(tensor) for tensor in _tensors(node) if _tells_memory(tensor))
 
 
 def _tells_memory(tensor: torch.Tensor) -> bool:
