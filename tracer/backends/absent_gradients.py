@@ -9,12 +9,11 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
 from tracer.backends.result_memory import Compiled, unchanged
+from tracer.backends.view_strides import all_tensors_of
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
-from tracer.graph.output_graph import EXAMPLE
 from tracer.operators.facts import writes
 
 _COMPILED = "CompiledFunctionBackward"  # what autograd calls the node of a graph that AOTAutograd compiled
@@ -107,7 +106,7 @@ class _Reached:
         self.hides_memory = False  # whether tensors are in it that do not tell which others share their memory
         inputs = 0
         for node in graph.nodes:
-            self.hides_memory = self.hides_memory or not all(map(_tells_memory, _tensors(node)))
+            self.hides_memory = self.hides_memory or not all(map(_tells_memory, all_tensors_of(node)))
             if node.op == "placeholder":
                 self._of[node] = frozenset((inputs,)) if _requires_grad(node) else frozenset()
                 inputs += 1
@@ -121,7 +120,7 @@ class _Reached:
         if node.target is torch._C._set_grad_enabled:
             self._enabled = bool(node.args[0])
         found = frozenset().union(*map(self.of, node.all_input_nodes))
-        self._of[node] = found if _requires_grad(node) or not _tensors(node) else frozenset()
+        self._of[node] = found if _requires_grad(node) or next(all_tensors_of(node), None) is None else frozenset()
         for each in _written(node) if self._enabled else ():
             self.writes = True
             for storage in _memory(each):
@@ -129,16 +128,11 @@ class _Reached:
 
 
 def _requires_grad(node: fx.Node) -> bool:
-    return any(tensor.requires_grad for tensor in _tensors(node))
-
-
-def _tensors(node: fx.Node) -> list[torch.Tensor]:
-    """The tensors in the example value of a node, sparse and nested ones, too."""
-    return [value for value in pytree.tree_leaves(node.meta.get(EXAMPLE)) if isinstance(value, torch.Tensor)]
+    return any(tensor.requires_grad for tensor in all_tensors_of(node))
 
 
 def _memory(node: fx.Node) -> Iterator[Any]:
-    return (storage_of(tensor) for tensor in _tensors(node) if _tells_memory(tensor))
+    return (storage_of(tensor) for tensor in all_tensors_of(node) if _tells_memory(tensor))
 
 
 def _tells_memory(tensor: torch.Tensor) -> bool:

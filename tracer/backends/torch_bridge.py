@@ -33,10 +33,7 @@ from tracer import config
 from tracer.backends.absent_gradients import leave_out_absent
 from tracer.backends.attempts import FLAT, Attempt
 from tracer.backends.float_decisions import FloatDecisions
-from tracer.backends.float_inputs import (
-    FloatInTensor,
-    refuse_fixed,
-)
+from tracer.backends.float_inputs import FloatInTensor, refuse_fixed
 from tracer.backends.kept_operations import keep_operations, refuse_to_drop
 from tracer.backends.nested_inputs import NestedInputs
 from tracer.backends.outlining import outlined

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from tracer.graph.fakes.fake_tensors import mode_of, storage_of
 from tracer.graph.output_graph import EXAMPLE
+from tracer.operators.facts import offset_argument
 from tracer.operators.probed_strides import is_contiguous_now
 
 _REFUSALS = ("Cannot view a tensor", "view size is not compatible")
@@ -54,9 +55,9 @@ def prepare_written_views(graph: fx.Graph) -> None:
 
 def _refuse_to_read_by_place(node: fx.Node, written: set[int]) -> None:
     """Refuses an operation that reads such memory by places: of what is written there, AOTAutograd has a contiguous tensor."""
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    if name.startswith("as_strided") and any(storage_of(tensor) in written for tensor in tensors_of(node.args[0])):
-        raise WrongStrides(f"{name} reads an argument that is not contiguous and is written to")
+    counts = node.op.startswith("call_") and node.args and offset_argument(node.target) is not None
+    if counts and any(storage_of(tensor) in written for tensor in tensors_of(node.args[0])):
+        raise WrongStrides(f"{node.name} reads an argument that is not contiguous and is written to")
 
 
 def _copy_before_reshaping(graph: fx.Graph, node: fx.Node, written: set[int]) -> None:
@@ -147,5 +148,10 @@ def reshape_for_view(graph: fx.Graph) -> None:
 
 def tensors_of(node: Any) -> Iterator[torch.Tensor]:
     """The strided tensors in the example value of a node; none if `node` is a constant."""
+    return (tensor for tensor in all_tensors_of(node) if tensor.layout == torch.strided)
+
+
+def all_tensors_of(node: Any) -> Iterator[torch.Tensor]:
+    """The tensors in the example value of a node, sparse and nested ones too."""
     example = node.meta.get(EXAMPLE) if isinstance(node, fx.Node) else None
-    return (value for value in pytree.tree_leaves(example) if isinstance(value, torch.Tensor) and value.layout == torch.strided)
+    return (value for value in pytree.tree_leaves(example) if isinstance(value, torch.Tensor))

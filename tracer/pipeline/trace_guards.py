@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from types import CodeType
 from typing import Any
 
@@ -131,11 +132,13 @@ def _attributes_apart(trace: Trace, code: CodeType) -> list[Guard]:
     attributes of an object, as `vars()` of it does, where the trace changed either."""
     changed = dict.fromkeys(whole(each) for each in trace.effects.mutated)
     pairs = [(each.source, each.source) for each in changed if each.source is not None and may_be_its_own_dict(each)]
-    for items in _passed_dicts(trace, code) if changed else ():
-        for value, holder in trace.builder.met():
-            if holder.source is not None and holder is not items and instance_dict(value) is not None:
-                if holder in changed or (items in changed and _is_argument(holder.source)):
-                    pairs.append((items.source, holder.source))
+    dicts = _passed_dicts(trace, code) if changed else []
+    met = trace.builder.met() if dicts else ()
+    holders = [holder for value, holder in met if instance_dict(value) is not None]
+    for items, holder in itertools.product(dicts, holders):
+        if holder.source is not None and holder is not items:
+            if holder in changed or (items in changed and _is_argument(holder.source)):
+                pairs.append((items.source, holder.source))
     return [Distinct((items, InstanceDictSource(holder))) for items, holder in dict.fromkeys(pairs)]
 
 

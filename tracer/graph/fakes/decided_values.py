@@ -14,6 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
 
+from tracer.graph.fakes.fake_tensors import storage_of
+from tracer.graph.inputs import EXAMPLE
 from tracer.operators.facts import leaves
 from tracer.operators.graph_functions import graph_operations
 
@@ -67,7 +69,7 @@ def _check_node(node: fx.Node) -> None:
             raise _Undecided
     elif node.op != "call_method":
         raise _Undecided
-    fakes = list(_tensors(node.meta.get("example_value")))
+    fakes = list(_tensors(node.meta.get(EXAMPLE)))
     if not fakes or any(map(_is_unknown, fakes)):
         raise _Undecided
 
@@ -80,7 +82,7 @@ def _is_unknown(fake: torch.Tensor) -> bool:
         return True
     if any(type(size) is not int for size in fake.shape) or fake.numel() > _LARGEST:
         return True
-    return fake.untyped_storage()._cdata in mode.written_storages
+    return storage_of(fake) in mode.written_storages
 
 
 def _compute(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
@@ -91,7 +93,7 @@ def _compute(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
             value = target(*args, **kwargs) if node.op == "call_function" else getattr(args[0], target)(*args[1:], **kwargs)
     except Exception as error:
         raise _Undecided from error
-    fakes, made = list(_tensors(node.meta["example_value"])), list(_tensors(value))
+    fakes, made = list(_tensors(node.meta[EXAMPLE])), list(_tensors(value))
     if [_metadata(fake) for fake in fakes] != [_metadata(tensor) for tensor in made]:
         raise _Undecided  # the program's settings were others there
     return value

@@ -28,7 +28,7 @@ from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.array_flags import ArrayFlagsVariable
 from tracer.variables.tensors.array_numbers import with_scalars
-from tracer.variables.tensors.array_overlaps import is_basic_index, is_laid_alike
+from tracer.variables.tensors.array_overlaps import is_laid_alike
 from tracer.variables.tensors.array_parts import (
     ArrayIterator,
     ArrayMethodVariable,
@@ -42,7 +42,7 @@ from tracer.variables.tensors.dtypes_of_numpy import NumpyDtypeVariable
 from tracer.variables.tensors.known_arrays import PLAIN, PYTHON_NUMBERS, is_number_class, known_result, known_view
 from tracer.variables.tensors.numpy_errors import rely_on_errors
 from tracer.variables.tensors.numpy_sizes import NumpyNumberVariable, plain_arguments, plain_index
-from tracer.variables.tensors.subscripts import reads_numbers, select_basic
+from tracer.variables.tensors.subscripts import is_basic_index, reads_numbers, select_basic
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.tensors.tensor_methods import capturing_numbers
 from tracer.variables.values.constant import ConstantVariable, fold

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
     from tracer.variables.tensors.tensor import TensorVariable
 
+_NUMBERS = (np.integer, np.floating)  # which Python and PyTorch compute with as with the number in them
+
 
 class PassedScalarVariable(NdarrayVariable):
     source: Source
@@ -33,7 +35,7 @@ class PassedScalarVariable(NdarrayVariable):
     def as_number(self, tx: Tracer) -> VariableTracker:
         assert self.tensor.source is not None
         value = tx.output.inputs[self.tensor.source].real.numpy()[()]
-        if issubclass(self.cls, (np.integer, np.floating)):
+        if issubclass(self.cls, _NUMBERS):
             return tx.wrap(value.item(), ScalarNumberSource(self.source))
         if self.cls is not np.bool_:
             unsupported("not-a-graph-argument", value=self.describe())  # PyTorch drops the imaginary part
@@ -46,9 +48,8 @@ class PassedScalarVariable(NdarrayVariable):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        if name in ("item", "tolist") and not args and not kwargs and self.cls is not np.bool_:
-            return self.as_number(tx)
-        if name == "__index__" and issubclass(self.cls, np.integer) and not args and not kwargs:
+        gives_number = self.is_integer if name == "__index__" else name in ("item", "tolist") and self.cls is not np.bool_
+        if gives_number and not args and not kwargs:
             return self.as_number(tx)
         return super().call_method(tx, name, args, kwargs)
 
@@ -96,6 +97,6 @@ def _compares_as_number(cls: type, other: VariableTracker) -> bool:
 
 def number_in(tx: Tracer, value: VariableTracker) -> VariableTracker:
     """The number in such a scalar, unless it is a bool or complex; any other value itself."""
-    if isinstance(value, PassedScalarVariable) and issubclass(value.cls, (np.integer, np.floating)):
+    if isinstance(value, PassedScalarVariable) and issubclass(value.cls, _NUMBERS):
         return value.as_number(tx)
     return value

@@ -142,6 +142,11 @@ def _is_read_off(item: VariableTracker) -> bool:
     return not (fake.dtype.is_floating_point or fake.dtype.is_complex or fake.dtype in (torch.bool, torch.uint8))
 
 
+def is_basic_index(tx: Tracer, key: VariableTracker) -> bool:
+    """Whether an index gives a view: it has only ints, slices, None and Ellipsis."""
+    return all(map(_is_basic, key.items(tx) if type(key) is TupleVariable else [key]))
+
+
 def _is_basic(item: VariableTracker) -> bool:
     if isinstance(item, (SliceVariable, SymNodeVariable)):
         return item.python_type() in (slice, int)

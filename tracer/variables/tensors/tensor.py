@@ -142,6 +142,11 @@ class TensorVariable(VariableTracker):
             tx.output.journal.refuse("it asks for the value of a tensor")
         return value
 
+    def decided_item(self, tx: Tracer) -> torch.Tensor | None:
+        """The data of such a tensor, if it has one element."""
+        known = self.decided(tx)
+        return known if known is not None and known.numel() == 1 else None
+
     def real(self, tx: Tracer) -> torch.Tensor:
         """The real tensor of this call, for an input."""
         assert self.source is not None
@@ -266,8 +271,8 @@ class TensorVariable(VariableTracker):
         return tx.output.call_function(operator_, (self.node,), {})
 
     def truth(self, tx: Tracer) -> bool:
-        known = self.decided(tx)
-        if known is not None and known.numel() == 1:
+        known = self.decided_item(tx)
+        if known is not None:
             return bool(known)
         unsupported("data-dependent-branch", value=self.describe())
 

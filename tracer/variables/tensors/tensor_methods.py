@@ -196,8 +196,8 @@ def _numpy(tx: Tracer, self: TensorVariable, *, force: VariableTracker = FALSE) 
 
 @_methods("item")
 def _item(tx: Tracer, self: TensorVariable) -> VariableTracker | None:
-    known = self.decided(tx)
-    if known is not None and known.numel() == 1:
+    known = self.decided_item(tx)
+    if known is not None:
         return ConstantVariable(known.item())
     if config.capture_scalar_outputs:
         return None
@@ -269,8 +269,8 @@ def _number(name: str) -> Method:
     convert, symbolically = _NUMBERS[name]
 
     def method(tx: Tracer, self: TensorVariable) -> VariableTracker:
-        known = self.decided(tx)
-        if known is not None and known.numel() == 1:
+        known = self.decided_item(tx)
+        if known is not None:
             return fold(tx, convert, known)
         if not config.capture_scalar_outputs:
             unsupported("tensor-item", value=self.describe())
