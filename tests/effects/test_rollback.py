@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tests.support import breaks
+from tests.support import breaks, captured_made
 
 
 def test_a_tensor_with_a_history_is_written_to_in_another_graph_than_what_fails() -> None:
@@ -37,3 +37,11 @@ def test_a_view_made_without_gradients_of_what_is_written_with_them() -> None:
         return y
 
     breaks(f, torch.ones(2, 3, requires_grad=True))
+
+
+def test_an_item_at_a_number_cannot_fail_behind_a_write() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> Any:
+        x.mul_(2)
+        return (x @ y)[0], y.select(1, -1)
+
+    captured_made(f, lambda: ((torch.ones(2, 3, requires_grad=True) * 1, torch.ones(3, 2)), {}))

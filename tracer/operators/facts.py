@@ -20,7 +20,7 @@ Place = tuple[int, str]  # the position and the name of an argument
 # An argument that switches an effect, and the value with which no random number is drawn and no statistics are updated.
 _SWITCHED_OFF: dict[str, Any] = {"training": False, "train": False, "dropout_p": 0.0}
 _STATISTICS = ("running_mean", "running_var")
-_INDICES = ("index", "indices")  # arguments with indices: one out of range is an error when the operator runs
+_INDICES = ("index", "indices")  # arguments with indices: one out of range is an error when the operator runs, if it is data
 _NOT_BY_METADATA = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.inplace_view)
 
 
@@ -101,7 +101,8 @@ def facts_of(func: Any) -> OperatorFacts:
     written = [(i, each.name) for i, each in arguments if each.alias_info is not None and each.alias_info.is_write]
     writes = tuple([place for place in written if place not in statistics])
     switch = next(((i, each.name) for i, each in arguments if each.name in _SWITCHED_OFF), None)
-    takes_indices = any(each.name in _INDICES and (i, each.name) not in written for i, each in arguments)
+    indices = [each for i, each in arguments if each.name in _INDICES and (i, each.name) not in written]
+    takes_indices = any("Tensor" in str(each.type) for each in indices)
     elementwise = torch.Tag.pointwise in tags or bool(row.elementwise)
     own = func.namespace not in ("aten", "prims")
     of_backward = func._opname.endswith("_backward")
