@@ -2,7 +2,7 @@
 operation and the accumulation of its results into the leaves' gradients.
 
 Both follow the history that autograd records, eagerly and on fakes. A backend that compiles the graph sees no history from
-before it, so inputs that require gradients have to be leaves.
+before it, so inputs that a pass reaches have to be leaves.
 """
 
 from __future__ import annotations
@@ -47,27 +47,64 @@ def _refuse(name: str, why: str) -> NoReturn:
     unsupported("autograd-in-trace", name=f"{name}, {why},")
 
 
-def _require_leaves(tx: Tracer, name: str) -> list[TensorVariable]:
-    """The inputs that gradients may flow to, with a guard that each is a leaf. Breaks the graph if one of them is not."""
+def _require_leaves(tx: Tracer, name: str, outputs: VariableTracker) -> list[TensorVariable]:
+    """The inputs that are leaves and require gradients, with a guard that each is one. Breaks the graph if a backward pass from
+    `outputs` reaches another input that requires a gradient."""
     if torch._C._are_functorch_transforms_active():
         _refuse(name, "under a transform of torch.func")
     if tx.output.world.fake_mode.met_wrapper:
         _refuse(name, "where a tensor has its own __torch_dispatch__")
-    leaves = []
+    leaves, computed = [], []
     for tensor in tx.trace.input_tensors:
         if tensor.fake.requires_grad and tensor.source is not None:
-            if not tensor.fake.is_leaf:
-                _refuse(name, f"where {tensor.source.name} was computed before the traced call")
-            tx.guard(LeafMatch(tensor.source, True))
-            leaves.append(tensor)
+            if tensor.fake.is_leaf:
+                tx.guard(LeafMatch(tensor.source, True))
+                leaves.append(tensor)
+            else:
+                computed.append((tensor.source.name, tensor.fake))
+    if computed:
+        _refuse_to_reach(tx, name, computed, outputs)
     return leaves
+
+
+def _refuse_to_reach(tx: Tracer, name: str, computed: list[tuple[str, torch.Tensor]], outputs: VariableTracker) -> None:
+    """Breaks the graph if a backward pass reaches an input that was computed before. The fake of such an input has a history: a
+    leaf that is no value of the graph."""
+    of_graph = {id(node.meta[EXAMPLE]) for node in tx.output.graph.nodes if EXAMPLE in node.meta}
+    fakes = _fakes(tx, outputs)
+    reached = _leaves_behind(fakes if isinstance(fakes, list) else [fakes], of_graph)
+    for source, fake in computed:
+        if reached & _leaves_behind([fake], of_graph):
+            _refuse(name, f"where {source} was computed before the traced call")
+
+
+def _leaves_behind(tensors: list[Any], of_graph: set[int]) -> set[int]:
+    """The leaves in the history of tensors that are no values of the graph, by identity."""
+    todo = [tensor.grad_fn for tensor in tensors if isinstance(tensor, torch.Tensor)]
+    seen, found = set(todo), set()
+    while todo:
+        node = todo.pop()
+        variable = getattr(node, "variable", None)
+        if variable is not None and id(variable) not in of_graph:
+            found.add(id(variable))
+        following = {each for each, _ in getattr(node, "next_functions", ())} - seen
+        seen |= following
+        todo += following
+    return found
+
+
+def _fakes(tx: Tracer, value: VariableTracker) -> Any:
+    """The fakes of tensors in a tuple of tuples, and the constants in it."""
+    if isinstance(value, TupleVariable):
+        return [_fakes(tx, item) for item in value.unpack(tx)]
+    return value.constant() if value.is_constant() else cast("TensorVariable", value).fake
 
 
 def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
     """torch.autograd.grad"""
     name = "torch.autograd.grad"
-    _require_leaves(tx, name)
     given = [_tuple(tx, outputs), _tuple(tx, inputs), *args]
+    _require_leaves(tx, name, given[0])
     for tensor in given[1].unpack(tx) if isinstance(given[1], TupleVariable) else given[1:2]:
         _refuse_hooks_of_leaf(tx, name, tensor, _HOOKS[:1])
     result = tx.call_in_graph(torch.autograd.grad, given, kwargs)
@@ -90,8 +127,9 @@ def backward(
     inputs: VariableTracker = NONE,
 ) -> VariableTracker:
     """torch.autograd.backward"""
+    tensors, grad_tensors = (each if each.is_constant() else _tuple(tx, each) for each in (tensors, grad_tensors))
     differentiable = create_graph.truth(tx)
-    leaves = _leaves(tx) if inputs is NONE else _tuple_of_leaves(tx, inputs)
+    leaves = _leaves(tx, tensors) if inputs is NONE else _tuple_of_leaves(tx, tensors, inputs)
     used, keeping = _used(tx, tensors, grad_tensors, leaves)
     if not used:
         _refuse("backward", "which reaches no leaf that the trace knows")
@@ -134,8 +172,8 @@ def _kept_on_the_way(tx: Tracer) -> list[Any]:
     return found
 
 
-def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
-    _require_leaves(tx, "backward")
+def _tuple_of_leaves(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker) -> list[Any]:
+    _require_leaves(tx, "backward", outputs)
     given = _tuple(tx, inputs)
     tensors: list[Any] = given.unpack(tx) if isinstance(given, TupleVariable) else [given]
     if not all(tensor.fake.is_leaf or tensor.is_made_parameter for tensor in tensors):
@@ -143,9 +181,9 @@ def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
     return tensors
 
 
-def _leaves(tx: Tracer) -> list[Any]:
+def _leaves(tx: Tracer, outputs: VariableTracker) -> list[Any]:
     """All leaves that the region knows: inputs, and those that it made itself."""
-    leaves: list[Any] = _require_leaves(tx, "backward")
+    leaves: list[Any] = _require_leaves(tx, "backward", outputs)
     behind = {item.node for source, item in tx.output.inputs.items() if isinstance(source, DrawnTensorSource)}  # parameters
     for node in tx.output.graph.nodes:
         example = node.meta.get(EXAMPLE)
@@ -164,12 +202,7 @@ def _leaves(tx: Tracer) -> list[Any]:
 def _used(tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
     """(the leaves that receive gradients, the intermediate tensors that retain theirs)"""
 
-    def fakes(value: VariableTracker) -> Any:
-        if isinstance(value, TupleVariable):
-            return [fakes(item) for item in value.unpack(tx)]
-        return value.constant() if value.is_constant() else cast("TensorVariable", value).fake
-
-    args = fakes(tensors), [leaf.fake for leaf in leaves], fakes(grad_tensors)
+    args = _fakes(tx, tensors), [leaf.fake for leaf in leaves], _fakes(tx, grad_tensors)
     found = tx.output.run_fake(torch.autograd.grad, args, {"retain_graph": True, "allow_unused": True}, "backward")
     for gradient in found:
         if gradient is not None and gradient.layout is not torch.strided:
