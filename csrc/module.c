@@ -88,7 +88,10 @@ fill_module(PyObject *module)
     if (tensor_checks_init(module) < 0 || tensor_words_init(module) < 0 || profiled_init(module) < 0) {
         return -1;
     }
-    return memory_checks_init(module) < 0 || global_state_init(module) < 0 ? -1 : 0;
+    if (memory_checks_init(module) < 0 || global_state_init(module) < 0) {
+        return -1;
+    }
+    return gradient_hooks_init(module);
 }
 
 PyMODINIT_FUNC

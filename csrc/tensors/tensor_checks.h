@@ -1,6 +1,6 @@
 /* What needs torch's headers, seen from C: TensorMatch, dispatch_keys (tensor_checks.cpp), words of tensors
- * (tensor_words.cpp), which memory tensors lie in (memory_checks.cpp), GlobalState (global_state.cpp). No other file
- * includes them, but for headers that these share. */
+ * (tensor_words.cpp), which memory tensors lie in (memory_checks.cpp), GlobalState (global_state.cpp), hooks of gradients
+ * (gradient_hooks.cpp). No other file includes them, but for headers that these share. */
 #ifndef TRACER_TENSOR_CHECKS_H
 #define TRACER_TENSOR_CHECKS_H
 
@@ -29,6 +29,7 @@ int tensor_checks_init(PyObject *module);
 int tensor_words_init(PyObject *module);
 int memory_checks_init(PyObject *module);
 int global_state_init(PyObject *module);
+int gradient_hooks_init(PyObject *module);
 
 #ifdef __cplusplus
 }

@@ -30,8 +30,8 @@ from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
 from tracer import config
-from tracer.backends.absent_gradients import leave_out_absent
 from tracer.backends.attempts import FLAT, Attempt
+from tracer.backends.backward_passes import BackwardPasses
 from tracer.backends.float_decisions import FloatDecisions
 from tracer.backends.float_inputs import FloatInTensor, refuse_fixed
 from tracer.backends.kept_operations import keep_operations, refuse_to_drop
@@ -137,7 +137,7 @@ def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.Gra
 def _compile_bridged(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], attempt: Attempt) -> Callable[..., Any]:
     refuse_to_drop(gm)
     refuse_strided_draws(gm.graph)
-    apart = leave_out_absent(gm.graph)
+    passes = BackwardPasses(gm.graph)
     graph = copy_of(gm.graph)
     if attempt.views_are_copies:
         reshape_for_view(graph)
@@ -151,8 +151,9 @@ def _compile_bridged(compiler: Compiler, gm: fx.GraphModule, example_inputs: lis
     example_inputs, computed = attempt.floats(graph, example_inputs)
     write_results_of_functional_operators(graph, left_by=AS_WRITTEN)
     compiler = outlined(compiler, graph, attempt.repeated, attempt.unrolls)
-    compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
-    return apart(corrected(with_views(put_together(kept(checked(computed(compiled)))))))
+    with passes.compiling():
+        compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
+    return passes.around(corrected(with_views(put_together(kept(checked(computed(compiled)))))))
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:
