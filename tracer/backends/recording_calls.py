@@ -1,0 +1,36 @@
+"""Graphs that begin while gradients are off and switch them on: what follows `torch.no_grad()` after a graph break in its block.
+
+AOTAutograd copies into inputs, and makes views of inputs, when the graph has run, in the grad mode of the call. In that of such a
+graph, writes would not be recorded and views would be leaves. So it is compiled and called with gradients on, and begins with
+switching them off itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import fx
+
+from tracer.backends.result_memory import Compiled
+
+
+def begin_with_gradients_off(graph: fx.Graph) -> bool:
+    """Lets a graph that begins while gradients are off switch them off itself, if it switches them on later. Returns whether it
+    was changed: then it has to be compiled and called with gradients on."""
+    switches = [node.args[0] for node in graph.nodes if node.target is torch._C._set_grad_enabled]
+    if torch.is_grad_enabled() or torch.is_inference_mode_enabled() or True not in switches:
+        return False
+    with graph.inserting_before(next(node for node in graph.nodes if node.op != "placeholder")):
+        graph.call_function(torch._C._set_grad_enabled, (False,))
+    return True
+
+
+def called_with_gradients_on(compiled: Compiled) -> Compiled:
+    return functools.partial(_with_gradients_on, compiled)
+
+
+def _with_gradients_on(compiled: Compiled, *args: Any) -> Any:
+    with torch.enable_grad():
+        return compiled(*args)
