@@ -207,3 +207,56 @@ def test_memory_with_gaps_that_is_written_to_is_read_by_its_places(read, dynamic
     compiled = tracer.compile(program, backend="aot_eager", dynamic=dynamic)
     for make in (lambda: torch.arange(10), lambda: torch.arange(10)[::2], lambda: torch.arange(12)[1::2]):
         assert torch.equal(compiled(make()), program(make()))
+
+
+IN_PLACE = {
+    "masked_fill_": lambda y: (y > 0, 0.5),
+    "masked_scatter_": lambda y: (y > 0, torch.ones(12)),
+    "index_add_": lambda y: (0, torch.tensor([1]), torch.ones(1, 3)),
+    "scatter_": lambda y: (0, torch.zeros(1, 3, dtype=torch.long), torch.ones(1, 3)),
+    "cumsum_": lambda y: (0,),
+    "tril_": lambda y: (),
+    "addmm_": lambda y: (torch.ones(4, 2), torch.ones(2, 3)),
+    "sigmoid_": lambda y: (),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+@pytest.mark.parametrize("of_input", [True, False])
+def test_what_is_changed_in_place_keeps_its_strides(name, of_input):
+    def run(y):
+        made = y if of_input else y * 1
+        getattr(made, name)(*IN_PLACE[name](made))
+        return made, made.flip(0), made * 2
+
+    functions = run, tracer.compile(run, backend="aot_eager")
+    for expected, seen in zip(*[function(torch.arange(12.0).view(3, 4).t()) for function in functions]):
+        assert seen.stride() == expected.stride()
+        torch.testing.assert_close(seen, expected)
+
+
+def test_gradients_flow_through_what_is_changed_in_place():
+    def run(x):
+        made = (x * 2).t()
+        made = made * 1
+        made.masked_fill_(made > 0, 0.5).cumsum_(0)
+        return made.flip(0)
+
+    found = []
+    for function in (run, tracer.compile(run, backend="aot_eager")):
+        x = torch.arange(-6.0, 6.0).view(3, 4).requires_grad_()
+        (function(x) * torch.arange(12.0).view(4, 3)).sum().backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found)
+
+
+def test_an_intermediate_that_an_operator_fills_keeps_its_strides():
+    def run(x):
+        made = x * 1
+        torch.add(x[:, :1], 1, out=made)
+        return made, made * 3
+
+    x = torch.randn(3, 4).t()
+    for expected, seen in zip(run(x), tracer.compile(run, backend="aot_eager")(x)):
+        assert seen.stride() == expected.stride()
+        torch.testing.assert_close(seen, expected)

@@ -5,8 +5,9 @@ The trace knows the real strides of `2**x`. AOTAutograd uses torch's meta functi
 
 A view of an input that is not contiguous and is written to is not rejected: its strides are computed as if the input were
 contiguous. A graph that returns such a view is not compiled (`refuse_written_views`). For the same reason, what `flatten` or
-`reshape` has to copy of such an input is taken for a view of it, and what is computed from an input that an operator has filled
-as its `out=` gets the strides of the operator's own result; such copies are written out (`prepare_written_views`).
+`reshape` has to copy of such an input is taken for a view of it, and what is computed from a tensor that is an operator's `out=`,
+or was changed in place, gets the strides that the operator gives to a new result; such copies are written out
+(`prepare_written_views`).
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ def prepare_written_views(graph: fx.Graph) -> None:
     contiguous. Called while the graph still has the fakes of the trace, which know what is written to; `refuse_written_views` is
     called inside the backend."""
     written = _written_and_strided(graph)
-    for node in list(graph.nodes) if written else ():
-        _refuse_to_read_by_place(node, written)
-        _copy_before_reshaping(graph, node, written)
-        _copy_into_out(graph, node, written)
+    for node in list(graph.nodes):
+        if written:
+            _refuse_to_read_by_place(node, written)
+            _copy_before_reshaping(graph, node, written)
+        _copy_into_out(graph, node)
+        _copy_back(graph, node)
     returned: Any = graph.output_node().args[0]
     results = [node for node in pytree.tree_leaves(returned) if isinstance(node, fx.Node) and node.op != "placeholder"]
     found = any(storage_of(tensor) in written and _is_symbolic(tensor) for node in results for tensor in tensors_of(node))
@@ -74,11 +77,11 @@ def _copy_before_reshaping(graph: fx.Graph, node: fx.Node, written: set[int]) ->
     node.args = (copy, *node.args[1:])
 
 
-def _copy_into_out(graph: fx.Graph, node: fx.Node, written: set[int]) -> None:
-    """Has an operator whose `out=` lies in such memory fill a contiguous tensor, which is then copied there."""
+def _copy_into_out(graph: fx.Graph, node: fx.Node) -> None:
+    """Has an operator whose `out=` is not contiguous fill a contiguous tensor, which is then copied there."""
     out = node.kwargs.get("out")
     target = next(tensors_of(out), None)
-    if not isinstance(out, fx.Node) or target is None or storage_of(target) not in written:
+    if not isinstance(out, fx.Node) or target is None or is_contiguous_now(target):
         return
     contiguous = {"memory_format": torch.contiguous_format}
     with mode_of(target), torch.no_grad():
@@ -91,6 +94,43 @@ def _copy_into_out(graph: fx.Graph, node: fx.Node, written: set[int]) -> None:
     node.replace_all_uses_with(copied, delete_user_cb=lambda user: user is not copied)
     node.kwargs = {**node.kwargs, "out": empty}
     empty.meta[EXAMPLE] = node.meta[EXAMPLE] = filled
+
+
+def _copy_back(graph: fx.Graph, node: fx.Node) -> None:
+    """Has an operation in place, on a tensor that is not contiguous, change a contiguous copy, which is then copied back.
+    AOTAutograd computes it out of place, and takes the strides of that result for those of the tensor."""
+    operand = node.args[0] if node.op == "call_method" and node.args else None
+    target = next(tensors_of(operand), None)
+    if not isinstance(operand, fx.Node) or target is None or is_contiguous_now(target) or _is_view_in_graph(operand):
+        return
+    if not _has_other_strides_out_of_place(node, target):
+        return
+    contiguous = {"memory_format": torch.contiguous_format}
+    with graph.inserting_before(node), mode_of(target), torch.no_grad():
+        copy = graph.call_method("clone", (operand,), contiguous)
+        copy.meta[EXAMPLE] = target.clone(**contiguous).requires_grad_(target.requires_grad)
+    with graph.inserting_after(node):
+        copied = graph.call_method("copy_", (operand, node))
+    copied.meta = {**node.meta, EXAMPLE: target}
+    node.replace_all_uses_with(copied, delete_user_cb=lambda user: user is not copied)
+    node.args = tuple([copy if each is operand else each for each in node.args])
+    node.meta[EXAMPLE] = copy.meta[EXAMPLE]
+
+
+def _is_view_in_graph(node: fx.Node) -> bool:
+    example = node.meta[EXAMPLE]
+    return node.op != "placeholder" and bool(example._is_view())
+
+
+def _has_other_strides_out_of_place(node: fx.Node, target: torch.Tensor) -> bool:
+    """Whether `y.masked_fill(...)` lies otherwise than `y`, where a node is `y.masked_fill_(...)`."""
+    name = str(node.target)
+    if not name.endswith("_") or name.startswith("_") or not hasattr(torch.Tensor, name[:-1]):
+        return False
+    args, kwargs = fx.map_arg((node.args[1:], node.kwargs), lambda each: each.meta[EXAMPLE])
+    with mode_of(target), torch.no_grad():
+        made = getattr(target, name[:-1])(*args, **kwargs)
+    return isinstance(made, torch.Tensor) and made.stride() != target.stride()
 
 
 def writes_to_strided_input(graph: fx.Graph) -> bool:
