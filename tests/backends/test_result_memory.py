@@ -130,19 +130,27 @@ def data_of_a_written_input(x, y):
     return z, z[0]
 
 
+def data_written_through_the_result(x, y):
+    z = x * y
+    z.data = y
+    z.sigmoid_()
+    return z, z[0]
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
 @pytest.mark.parametrize("gradients", [True, False])
-def test_a_result_lies_in_the_data_that_it_was_given_though_the_graph_writes_to_them(gradients, backend):
-    def run(program):
+@pytest.mark.parametrize("program", [data_of_a_written_input, data_written_through_the_result])
+def test_a_result_lies_in_the_data_that_it_was_given_though_the_graph_writes_to_them(program, gradients, backend):
+    def run(function):
         torch.manual_seed(0)
         x, y = torch.randn(3, 2).requires_grad_(gradients), torch.randn(3, 4)[:, ::2]
-        z, row = program(x, y)
+        z, row = function(x, y)
         if gradients:
             (z * torch.tensor([1.0, 2.0]) + row).sum().backward()
         y.add_(1)
         return z.detach(), row.detach(), z.stride(), z.requires_grad, x.grad
 
-    expected, seen = run(data_of_a_written_input), run(tracer.compile(data_of_a_written_input, backend=backend))
+    expected, seen = run(program), run(tracer.compile(program, backend=backend))
     assert expected[2:4] == seen[2:4]
     torch.testing.assert_close((*seen[:2], seen[4]), (*expected[:2], expected[4]), rtol=0, atol=0)
 

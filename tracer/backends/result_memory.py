@@ -17,7 +17,7 @@ from torch import fx
 
 from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.exchanged_data import assign_data, data_for, exchanged
-from tracer.graph.fakes.fake_tensors import storage_of, storages_of
+from tracer.graph.fakes.fake_tensors import mode_of, storage_of, storages_of
 from tracer.graph.fakes.flattened import is_written, tensors_inside
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.graph_module import part_of
@@ -54,7 +54,8 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
         return unchanged
     make = part_of(graph, [returned[i] for i in places], views.same_as)
     lie = part_of(graph, [returned[i] for i in kept], views.memory_of)
-    graph.output_node().args = (tuple([node for i, node in enumerate(returned) if i not in places]),)
+    results = [_copied(graph, node) if i in kept else node for i, node in enumerate(returned) if i not in places]
+    graph.output_node().args = (tuple(results),)
 
     def around(compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
@@ -70,6 +71,15 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
         return run
 
     return around
+
+
+def _copied(graph: fx.Graph, result: fx.Node) -> fx.Node:
+    """A copy of a result, with its history. AOTAutograd would make the result itself anew, as a view of the input."""
+    example = result.meta[EXAMPLE]
+    with graph.inserting_before(graph.output_node()), mode_of(example), torch.no_grad():
+        copy = graph.call_method("clone", (result,))
+        copy.meta[EXAMPLE] = example.clone().requires_grad_(example.requires_grad)
+    return copy
 
 
 class NotCompilable(Exception):
