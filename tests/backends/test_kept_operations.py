@@ -46,7 +46,18 @@ def replaces_what_it_draws(x):
     return x + 1
 
 
-DRAWING = [draws_and_drops, writes_what_it_draws, overwrites_what_it_draws, replaces_what_it_draws]
+def asks_how_the_drawn_lies(x):
+    first, second = torch.rand_like(x), torch.relu(torch.randn(1, x.shape[0]))
+    return x.view_as(first).reshape_as(second) + torch.zeros_like(torch.rand(1)) + second.size(1)
+
+
+DRAWING = [
+    draws_and_drops,
+    writes_what_it_draws,
+    overwrites_what_it_draws,
+    replaces_what_it_draws,
+    asks_how_the_drawn_lies,
+]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

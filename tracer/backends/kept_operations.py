@@ -14,12 +14,14 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from tracer.backends.result_memory import Compiled, unchanged
+from tracer.backends.result_memory import METADATA, Compiled, unchanged
 from tracer.backends.view_strides import tensors_of
 from tracer.graph.fakes.exchanged_data import data_for, exchanged
 from tracer.graph.fakes.fake_tensors import mode_of, storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import EXAMPLE, MUST_RUN
+
+_AS_ANOTHER = frozenset({"view_as", "expand_as", "reshape_as", "type_as"})
 
 
 class DropsOperations(Exception):
@@ -81,8 +83,17 @@ def _needed(graph: fx.Graph) -> set[fx.Node]:
 
 
 def _read_by(node: fx.Node) -> list[fx.Node]:
-    """What the value of a node is computed from. A tensor that was given other data has nothing of its own ones."""
-    return [node.args[1]] if node.target in (data_for, exchanged) and isinstance(node.args[1], fx.Node) else node.all_input_nodes
+    """What the value of a node is computed from. A tensor that was given other data has nothing of its own ones, and of a tensor
+    that only says how another one has to lie, compilers read nothing."""
+    operands: list[fx.Node] = node.all_input_nodes
+    if node.target in (data_for, exchanged) and isinstance(node.args[1], fx.Node):
+        return [node.args[1]]
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if name in _AS_ANOTHER:
+        return [each for each in operands if each is node.args[0]]
+    if name.endswith("_like") or name.startswith("new_"):
+        return [each for each in operands if each is not node.args[0]]
+    return [] if name in METADATA else operands
 
 
 def _lies_in(node: fx.Node, storages: set[Any]) -> bool:
