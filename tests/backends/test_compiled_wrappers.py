@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.testing._internal.two_tensor import TwoTensor
 
 from tests.support.flat_wrappers import Aliased, Flat, WithBias, X, break_of, compare
-from tracer import optimize, stats
+from tracer import graph_break, optimize, stats
 
 
 def _plain(rows: int) -> torch.Tensor:
@@ -303,3 +303,15 @@ def test_sizes_in_the_context_of_a_result_that_requires_a_gradient_are_right() -
     row = torch.arange(4.0)
     calls = [lambda n=n: (WithBias(row.clone(), n).requires_grad_(),) for n in (3, 5, 7, 5)]
     compare(lambda w: w.sin(), *calls, dynamic=True, fullgraph=True)
+
+
+def test_a_wrapper_made_in_inference_mode_keeps_its_parts_behind_the_graph():
+    def run(x):
+        with torch.inference_mode():
+            made = TwoTensor(x.detach(), x.detach() + 1) * 2
+            graph_break()
+            return made + x
+
+    seen, expected = optimize("aot_eager")(run)(torch.ones(3)), run(torch.ones(3))
+    assert type(seen) is type(expected)
+    assert torch.equal(seen.a, expected.a) and torch.equal(seen.b, expected.b)

@@ -17,6 +17,7 @@ from torch import fx
 
 from tracer.backends.inference import alias_in_mode, enters_inference_mode, replace_inference_mode
 from tracer.graph.fakes.fake_tensors import mode_of
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import EXAMPLE
 
 _autograd = torch._C._autograd
@@ -107,8 +108,8 @@ def _states_to_restore(graph: fx.Graph, results: list[Any]) -> dict[int, _Autogr
     found: dict[int, _AutogradState] = {}
     for index, node in enumerate(results):
         example = node.meta.get(EXAMPLE) if isinstance(node, fx.Node) and node.op != "placeholder" else None
-        if not isinstance(example, torch.Tensor) or example.layout != torch.strided:
-            continue
+        if not isinstance(example, torch.Tensor) or example.layout != torch.strided or isinstance(example, WrapperFake):
+            continue  # a wrapper has no memory of which another tensor could be made
         view = _autograd._get_creation_meta(example) if example._is_view() and not example.is_inference() else _PLAIN
         state = _AutogradState(None if view == _PLAIN else view, example.is_inference() if switches else None)
         if state != _AutogradState(None, None):
