@@ -155,12 +155,14 @@ class _LeavesOut:
         if starts is None or node is None or len(given) != len(self._inputs):
             return None
         reached = frozenset().union(*(start.inputs for start in starts))
-        edges = node.next_functions
-        # A hook of the program is called with whatever comes: with zeros better than with None.
-        return tuple(
-            None if at is not None and at not in reached and not has_gradient_hooks(edges[i][0]) else each
-            for i, (each, at) in enumerate(zip(given, self._inputs))
-        )
+        absent = [i for i, at in enumerate(self._inputs) if at is not None and at not in reached]
+        if not absent:
+            return None
+        found, edges = list(given), node.next_functions
+        for i in absent:
+            if not has_gradient_hooks(edges[i][0]):  # a hook is called with whatever comes: with zeros better than with None
+                found[i] = None
+        return tuple(found)
 
 
 class _Keeps:
