@@ -265,3 +265,14 @@ def test_two_networks_train_in_turns_behind_a_break(backend):
         optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (first, second)]
         found.append([function(first, second, optimizers, torch.randn(5, 3)) for _ in range(3)])
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_loss_over_an_empty_batch_has_gradients(backend):
+    parameter = torch.ones(3, requires_grad=True)
+    compiled = tracer.compile(lambda x: torch.nn.functional.mse_loss(x * parameter, x), backend=backend)
+    with pytest.warns(UserWarning, match="runs as it is, without the backend"):
+        compiled(torch.ones(0, 3)).backward()
+    assert parameter.grad.tolist() == [0.0, 0.0, 0.0]
+    compiled(torch.full((2, 3), 2.0)).backward()
+    assert parameter.grad.tolist() == [0.0, 0.0, 0.0]

@@ -10,7 +10,7 @@ from tracer.backends.outlining import Unrolls
 from tracer.backends.repeated_blocks import NotInPieces, keeps_from_compilers
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program
 from tracer.backends.result_memory import is_about_shared_memory
-from tracer.backends.view_strides import WrongStrides, is_about_views
+from tracer.backends.view_strides import WrongStrides, is_about_views, tensors_of
 
 _REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
 _ABOUT = (is_about_views, is_about_shared_memory, is_about_inplace_changes, is_error_of_program)
@@ -21,4 +21,11 @@ def is_refusal(error: Exception, graph: fx.Graph) -> bool:
     given: the tracer breaks it there, and what stands around them is compiled."""
     if keeps_from_compilers(graph):
         return False
-    return isinstance(error, _REFUSALS) or any(is_known(error) for is_known in _ABOUT) or has_nested(graph)
+    if isinstance(error, _REFUSALS) or any(is_known(error) for is_known in _ABOUT) or has_nested(graph):
+        return True
+    return isinstance(error, ZeroDivisionError) and _has_empty_tensor(graph)
+
+
+def _has_empty_tensor(graph: fx.Graph) -> bool:
+    """PyTorch's rules for gradients divide by the number of elements, as that of `mse_loss` does."""
+    return any(type(size) is int and size == 0 for node in graph.nodes for each in tensors_of(node) for size in each.shape)
