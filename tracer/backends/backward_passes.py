@@ -95,7 +95,7 @@ class _Passes:
         tensors = [(start, start.tensor(args, results)) for start in self._starts]
         begun_at: dict[Any, dict[int, list[_Start]]] = {}  # node -> number of an output -> the starts
         for start, tensor in tensors:
-            if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
+            if isinstance(tensor, torch.Tensor) and _has_history(tensor):
                 for node, number in _compiled_nodes(tensor, since):
                     begun_at.setdefault(node, {}).setdefault(number, []).append(start)
         for i, (node, starts) in enumerate(begun_at.items()):
@@ -105,6 +105,13 @@ class _Passes:
             if self._has_parts:
                 _Keeps(starts, tensors, args).add_to(node)
         return results
+
+
+def _has_history(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:  # a view made while gradients were off, whose base was written to since
+        return False
 
 
 def _compiled_nodes(tensor: torch.Tensor, since: int) -> Iterator[tuple[Any, int]]:

@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer.backends.result_memory import changes_metadata
 from tracer.backends.state_ranges import StateRange, changes_state, is_context, state_ranges
-from tracer.backends.view_strides import writes_to_strided_input
+from tracer.backends.view_strides import changes_metadata, writes_to_strided_input
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic, storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.operations.streams import RuntimeObject

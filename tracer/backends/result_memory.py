@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer.backends.view_strides import tensors_of
+from tracer.backends.view_strides import changes_metadata, tensors_of
 from tracer.graph.fakes.exchanged_data import assign_data, data_for, exchanged
 from tracer.graph.fakes.fake_tensors import mode_of, storage_of, storages_of
 from tracer.graph.fakes.flattened import is_written, tensors_inside
@@ -74,11 +74,20 @@ def take_out_views(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
 
 
 def _copied(graph: fx.Graph, result: fx.Node) -> fx.Node:
-    """A copy of a result, with its history. AOTAutograd would make the result itself anew, as a view of the input."""
+    """A copy of a result that requires a gradient, with its history. AOTAutograd would make the result itself anew, as a view of
+    the input. Others are left as they are."""
     example = result.meta[EXAMPLE]
+    if not example.requires_grad:
+        return result
+    switches = [node.args[0] for node in graph.nodes if node.target is torch._C._set_grad_enabled]
+    recorded = switches[-1] if switches else torch.is_grad_enabled()
     with graph.inserting_before(graph.output_node()), mode_of(example), torch.no_grad():
+        if not recorded:
+            graph.call_function(torch._C._set_grad_enabled, (True,))
         copy = graph.call_method("clone", (result,))
-        copy.meta[EXAMPLE] = example.clone().requires_grad_(example.requires_grad)
+        copy.meta[EXAMPLE] = example.clone().requires_grad_()
+        if not recorded:
+            graph.call_function(torch._C._set_grad_enabled, (False,))
     return copy
 
 
@@ -170,13 +179,6 @@ def _is_of_torch(node: fx.Node) -> bool:
     """Whether a node calls a function or a method of torch, or reads an attribute of a tensor (`x.data`, `x.T`)."""
     named = getattr(node.target, "__module__", "").startswith(("torch", "_operator"))
     return named or node.op == "call_method" or node.target is getattr
-
-
-def changes_metadata(node: fx.Node) -> bool:
-    """Whether a node may change the sizes or strides of its argument in place (`t_`, `resize_`)."""
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    packet = getattr(torch.ops.aten, name, None) if name.endswith("_") and not name.startswith("_") else None
-    return packet is not None and any(torch.Tag.inplace_view in getattr(packet, each).tags for each in packet.overloads())
 
 
 def keep_results_apart(graph: fx.Graph) -> Callable[[Compiled], Compiled]:

@@ -44,12 +44,14 @@ def prepare_written_views(graph: fx.Graph) -> None:
     contiguous. Called while the graph still has the fakes of the trace, which know what is written to; `refuse_written_views` is
     called inside the backend."""
     written = _written_and_strided(graph)
+    restores = not any(map(changes_metadata, graph.nodes))  # the fakes are as they are behind the graph
     for node in list(graph.nodes):
         if written:
             _refuse_to_read_by_place(node, written)
             _copy_before_reshaping(graph, node, written)
         _copy_into_out(graph, node)
-        _copy_back(graph, node)
+        if restores:
+            _copy_back(graph, node)
     returned: Any = graph.output_node().args[0]
     results = [node for node in pytree.tree_leaves(returned) if isinstance(node, fx.Node) and node.op != "placeholder"]
     found = any(storage_of(tensor) in written and _is_symbolic(tensor) for node in results for tensor in tensors_of(node))
@@ -131,6 +133,13 @@ def _has_other_strides_out_of_place(node: fx.Node, target: torch.Tensor) -> bool
     with mode_of(target), torch.no_grad():
         made = getattr(target, name[:-1])(*args, **kwargs)
     return isinstance(made, torch.Tensor) and made.stride() != target.stride()
+
+
+def changes_metadata(node: fx.Node) -> bool:
+    """Whether a node may change the sizes or strides of its argument in place (`t_`, `resize_`)."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    packet = getattr(torch.ops.aten, name, None) if name.endswith("_") and not name.startswith("_") else None
+    return packet is not None and any(torch.Tag.inplace_view in getattr(packet, each).tags for each in packet.overloads())
 
 
 def writes_to_strided_input(graph: fx.Graph) -> bool:

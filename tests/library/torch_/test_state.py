@@ -205,14 +205,23 @@ def test_a_frame_without_operations_does_not_touch_the_state():
 
 
 def test_the_backend_runs_in_the_state_of_the_caller():
+    """A graph that switches gradients on is compiled with gradients on, and switches them off first where the caller has."""
     modes = []
 
     def backend(gm, example_inputs):
-        modes.append(torch.is_grad_enabled())
+        switches = [node.args[0] for node in gm.graph.nodes if node.target is torch._C._set_grad_enabled]
+        modes.append((torch.is_grad_enabled(), *switches))
         return gm.forward
 
-    tracer.optimize(backend)(breaks_in_no_grad)(X, W)
-    assert modes == [True, False]
+    def ends_in_the_block(x):
+        with torch.no_grad():
+            tracer.graph_break()
+            return x * 2
+
+    compiled = tracer.optimize(backend)
+    compiled(breaks_in_no_grad)(X, W)
+    compiled(ends_in_the_block)(X)
+    assert modes == [(True, False, True), (True, False, True, False), (False,)]
 
 
 def test_inputs_first_read_in_a_block_are_guarded_as_at_the_call():

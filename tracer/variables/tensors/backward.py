@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import torch
 
+from tracer.graph.fakes.exchanged_data import exchanged_at
+from tracer.graph.fakes.fake_tensors import is_leaf
 from tracer.graph.operations.gradients import (
     add_to_gradient,
     first_gradient,
@@ -57,7 +59,10 @@ def _require_leaves(tx: Tracer, name: str, outputs: VariableTracker) -> list[Ten
     leaves, computed = [], []
     for tensor in tx.trace.input_tensors:
         if tensor.fake.requires_grad and tensor.source is not None:
-            if tensor.fake.is_leaf:
+            leaf = is_leaf(tensor.fake)
+            if leaf is None or exchanged_at(tensor.fake) is not None:
+                _refuse(name, f"where {tensor.source.name} was given other data, or is a view that autograd forbids to use")
+            if leaf:
                 tx.guard(LeafMatch(tensor.source, True))
                 leaves.append(tensor)
             else:
@@ -176,7 +181,7 @@ def _tuple_of_leaves(tx: Tracer, outputs: VariableTracker, inputs: VariableTrack
     _require_leaves(tx, "backward", outputs)
     given = _tuple(tx, inputs)
     tensors: list[Any] = given.unpack(tx) if isinstance(given, TupleVariable) else [given]
-    if not all(tensor.fake.is_leaf or tensor.is_made_parameter for tensor in tensors):
+    if not all(is_leaf(tensor.fake) or tensor.is_made_parameter for tensor in tensors):
         _refuse("backward", "with inputs that are not leaves")
     return tensors
 
@@ -192,7 +197,7 @@ def _leaves(tx: Tracer, outputs: VariableTracker) -> list[Any]:
         leaf: Any = tx.output.tracked(example)
         if leaf is not None and leaf.is_made_parameter:
             leaves.append(leaf)
-        elif example.is_leaf and node not in behind:
+        elif is_leaf(example) and node not in behind:
             if leaf is None:
                 _refuse("backward", "to a tensor that is no variable")
             leaves.append(leaf)
