@@ -17,13 +17,15 @@ from tracer.backends.result_memory import Compiled
 
 
 def begin_with_gradients_off(graph: fx.Graph) -> bool:
-    """Lets a graph that begins while gradients are off switch them off itself, if it switches them on later. Returns whether it
-    was changed: then it has to be compiled and called with gradients on."""
+    """Lets a graph that begins while gradients are off, and switches them on later, begin and end with gradients on. Returns
+    whether it was changed: then it has to be compiled and called with gradients on."""
     switches = [node.args[0] for node in graph.nodes if node.target is torch._C._set_grad_enabled]
     if torch.is_grad_enabled() or torch.is_inference_mode_enabled() or True not in switches:
         return False
     with graph.inserting_before(next(node for node in graph.nodes if node.op != "placeholder")):
         graph.call_function(torch._C._set_grad_enabled, (False,))
+    with graph.inserting_before(graph.output_node()):  # what is made behind the graph is made in the mode that it leaves
+        graph.call_function(torch._C._set_grad_enabled, (True,))
     return True
 
 

@@ -110,16 +110,22 @@ class _Views:
         self._written = {storage_of(each) for each in fakes if isinstance(each, WrapperFake) and is_written(each)}
         self._of_wrappers = {storage_of(each) for each in fakes if isinstance(each, WrapperFake)}
         self._written |= ({storage_of(each) for each in fakes} | self._inside) & written
-        self._changes_grad_mode = changes_grad_mode(graph)
+        self._unrecorded = _made_with_gradients_off(graph) if changes_grad_mode(graph) else frozenset()
         self._changes_metadata = any(changes_metadata(node) for node in graph.nodes)
 
     def can_be_made_outside(self, result: fx.Node) -> bool:
         """Whether a result is a view of a wrapper, or of an input that is written to, and can be made after the graph has run."""
         if not self._lies_in(result, self._written | self._of_wrappers):
             return False
-        if self._changes_grad_mode and any(each.requires_grad for each in _tensors_of([result, *result.all_input_nodes])):
-            return False
+        if self._unrecorded and any(each.requires_grad for each in _tensors_of([result, *result.all_input_nodes])):
+            if self._is_unrecorded(result):
+                return False
         return self._is_outside(result, self.same_as, self._outside)
+
+    def _is_unrecorded(self, node: fx.Node) -> bool:
+        """Whether gradients are off where a view, or what it is a view of, is made. Outside of the graph they are on."""
+        node = self.same_as(node)
+        return node in self._unrecorded or any(map(self._is_unrecorded, node.all_input_nodes))
 
     def has_exchanged_data(self, result: fx.Node) -> bool:
         """Whether a result lies in an input that is written to, as data that it was given (`result.data = x`)."""
@@ -173,6 +179,17 @@ class _Views:
             memory = {storage_of(each) for each in operands}
             return _is_of_torch(node) and all(storage_of(each) in memory for each in tensors)
         return node.target in METADATA or not operands
+
+
+def _made_with_gradients_off(graph: fx.Graph) -> frozenset[fx.Node]:
+    """The operations of a graph that record no gradients; all of a graph that is called in inference mode."""
+    enabled, found = torch.is_grad_enabled(), []
+    for node in graph.nodes:
+        if node.target is torch._C._set_grad_enabled:
+            enabled = bool(node.args[0])
+        elif node.op != "placeholder" and (not enabled or torch.is_inference_mode_enabled()):
+            found.append(node)
+    return frozenset(found)
 
 
 def _is_of_torch(node: fx.Node) -> bool:

@@ -173,15 +173,21 @@ def test_the_graph_ends_in_the_state_that_it_began_in():
 
     def backend(gm, example_inputs):
         def run(*args):
+            before = torch.is_grad_enabled()
             result = gm.forward(*args)
-            seen.append(torch.is_grad_enabled())
+            seen.append((before, torch.is_grad_enabled()))
             return result
 
         return run
 
-    fn = tracer.optimize(backend)(breaks_in_no_grad)
-    fn(X, W)
-    assert seen == [True, False]
+    def ends_in_the_block(x):
+        with torch.no_grad():
+            tracer.graph_break()
+            return x * 2
+
+    for function, args in ((breaks_in_no_grad, (X, W)), (ends_in_the_block, (X,))):
+        tracer.optimize(backend)(function)(*args)
+    assert seen == [(True, True), (True, True), (False, False)]
 
 
 def test_a_graph_that_raises_leaves_the_blocks_that_it_was_in():
@@ -221,7 +227,7 @@ def test_the_backend_runs_in_the_state_of_the_caller():
     compiled = tracer.optimize(backend)
     compiled(breaks_in_no_grad)(X, W)
     compiled(ends_in_the_block)(X)
-    assert modes == [(True, False, True), (True, False, True, False), (False,)]
+    assert modes == [(True, False, True), (True, False, True, False, True), (False,)]
 
 
 def test_inputs_first_read_in_a_block_are_guarded_as_at_the_call():
