@@ -19,6 +19,7 @@ from torch import fx
 from tracer._C import has_gradient_hooks
 from tracer.backends.result_dependence import Dependence, requires_grad
 from tracer.backends.result_memory import Compiled
+from tracer.graph.fakes.fake_tensors import is_leaf
 
 _COMPILED = "CompiledFunctionBackward"  # what autograd calls the node of a graph that AOTAutograd compiled
 _autograd = torch._C._autograd
@@ -44,49 +45,46 @@ class BackwardPasses:
         self._starts: list[_Start] = []
         self._inputs: frozenset[int] = frozenset()
         returned: Any = graph.output_node().args[0]
-        if isinstance(returned, (list, tuple)) and any(map(_is_differentiable, [*returned, *graph.nodes])):
+        if isinstance(returned, (list, tuple)) and any(map(requires_grad, graph.nodes)):
             self._look_into(graph, returned)
 
     def _look_into(self, graph: fx.Graph, returned: Any) -> None:
         dependence = Dependence(graph)
-        results = [(True, i, node) for i, node in enumerate(returned) if _is_differentiable(node)]
+        if not dependence.is_known:
+            return
+        results = [(True, i, node) for i, node in enumerate(returned)]
         written = [(False, i, node) for i, node in enumerate(dependence.inputs) if node in dependence.written]
         parts: dict[Any, int] = {}
-        for is_result, place, node in (*results, *filter(lambda each: requires_grad(each[2]), written)):
-            part = parts.setdefault(dependence.part_of(node), len(parts))
-            self._starts.append(_Start(is_result, place, dependence.inputs_of(node), part))
+        for is_result, place, node in results + written:
+            if requires_grad(node):
+                part = parts.setdefault(dependence.part_of(node), len(parts))
+                self._starts.append(_Start(is_result, place, dependence.inputs_of(node), part))
         self._inputs = dependence.differentiable
-        if not dependence.is_known:
-            self._starts.clear()
-
-    @property
-    def _has_parts(self) -> bool:
-        return len({start.part for start in self._starts}) > 1
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
         """To be entered around the compile. What is kept for other results must not be written over by a backward pass."""
-        donates = torch._functorch.config.donated_buffer and not self._has_parts
+        donates = torch._functorch.config.donated_buffer and not _are_of_parts(self._starts)
         with torch._functorch.config.patch(donated_buffer=donates):
             yield
 
     def around(self, compiled: Compiled) -> Compiled:
         """The compiled graph, with backward passes as in eager mode."""
-        if all(start.inputs == self._inputs for start in self._starts) and not self._has_parts:
+        if all(start.inputs == self._inputs for start in self._starts) and not _are_of_parts(self._starts):
             return compiled
-        return _Passes(compiled, self._starts, self._has_parts)
+        return _Passes(compiled, self._starts)
 
 
-def _is_differentiable(node: Any) -> bool:
-    return isinstance(node, fx.Node) and node.op != "output" and requires_grad(node)
+def _are_of_parts(starts: list[_Start]) -> bool:
+    return len({start.part for start in starts}) > 1
 
 
 class _Passes:
     """A compiled graph, with what the passes that begin at its results do."""
 
-    def __init__(self, compiled: Compiled, starts: list[_Start], has_parts: bool) -> None:
+    def __init__(self, compiled: Compiled, starts: list[_Start]) -> None:
         self.compiled = compiled
-        self._starts, self._has_parts = starts, has_parts
+        self._starts, self._has_parts = starts, _are_of_parts(starts)
         self._inputs: dict[int, list[int | None]] = {}  # of the i-th node: of each gradient that it gives, the input or None
 
     def __call__(self, *args: Any) -> Any:
@@ -95,7 +93,7 @@ class _Passes:
         tensors = [(start, start.tensor(args, results)) for start in self._starts]
         begun_at: dict[Any, dict[int, list[_Start]]] = {}  # node -> number of an output -> the starts
         for start, tensor in tensors:
-            if isinstance(tensor, torch.Tensor) and _has_history(tensor):
+            if isinstance(tensor, torch.Tensor) and is_leaf(tensor) is False:
                 for node, number in _compiled_nodes(tensor, since):
                     begun_at.setdefault(node, {}).setdefault(number, []).append(start)
         for i, (node, starts) in enumerate(begun_at.items()):
@@ -105,13 +103,6 @@ class _Passes:
             if self._has_parts:
                 _Keeps(starts, tensors, args).add_to(node)
         return results
-
-
-def _has_history(tensor: torch.Tensor) -> bool:
-    try:
-        return tensor.grad_fn is not None
-    except RuntimeError:  # a view made while gradients were off, whose base was written to since
-        return False
 
 
 def _compiled_nodes(tensor: torch.Tensor, since: int) -> Iterator[tuple[Any, int]]:

@@ -20,6 +20,7 @@ from tracer.graph.fakes.exchanged_data import data_for, exchanged
 from tracer.graph.fakes.fake_tensors import mode_of, storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import EXAMPLE, MUST_RUN
+from tracer.operators.facts import name_of
 
 _AS_ANOTHER = frozenset({"view_as", "expand_as", "reshape_as", "type_as"})
 
@@ -88,7 +89,7 @@ def _read_by(node: fx.Node) -> list[fx.Node]:
     operands: list[fx.Node] = node.all_input_nodes
     if node.target in (data_for, exchanged) and isinstance(node.args[1], fx.Node):
         return [node.args[1]]
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    name = name_of(node.target)
     if name in _AS_ANOTHER:
         return [each for each in operands if each is node.args[0]]
     if name.endswith("_like") or name.startswith("new_"):

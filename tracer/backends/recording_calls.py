@@ -14,13 +14,13 @@ import torch
 from torch import fx
 
 from tracer.backends.result_memory import Compiled
+from tracer.graph.own_leaves import with_grad_mode
 
 
-def begin_with_gradients_off(graph: fx.Graph) -> bool:
+def begin_with_gradients_on(graph: fx.Graph) -> bool:
     """Lets a graph that begins while gradients are off, and switches them on later, begin and end with gradients on. Returns
     whether it was changed: then it has to be compiled and called with gradients on."""
-    switches = [node.args[0] for node in graph.nodes if node.target is torch._C._set_grad_enabled]
-    if torch.is_grad_enabled() or torch.is_inference_mode_enabled() or True not in switches:
+    if torch.is_grad_enabled() or torch.is_inference_mode_enabled() or not any(enabled for _, enabled in with_grad_mode(graph)):
         return False
     with graph.inserting_before(next(node for node in graph.nodes if node.op != "placeholder")):
         graph.call_function(torch._C._set_grad_enabled, (False,))

@@ -13,6 +13,7 @@ from torch import fx
 from tracer.backends.view_strides import all_tensors_of
 from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
+from tracer.graph.own_leaves import with_grad_mode
 from tracer.operators.facts import writes
 
 
@@ -28,13 +29,14 @@ class Dependence:
         self._of = {node: frozenset((i,)) & self.differentiable for i, node in enumerate(self.inputs)}
         self._in_memory: dict[Any, frozenset[int]] = {}
         self._parts = _Parts()
-        self._enabled = torch.is_grad_enabled()
-        hides_memory = writes = False
-        for node in graph.nodes:
+        hides_memory = is_written = False
+        for node, enabled in with_grad_mode(graph):
             hides_memory = hides_memory or not all(map(_tells_memory, all_tensors_of(node)))
             if node.op not in ("placeholder", "output"):
-                writes = self._note(node) or writes
-        self.is_known = not (writes and hides_memory)
+                written = _written(node) if enabled else []
+                is_written = is_written or bool(written)
+                self._note(node, written)
+        self.is_known = not (is_written and hides_memory)
         self.written = [each for each in self.inputs if any(storage in self._in_memory for storage in _memory(each))]
 
     def inputs_of(self, node: fx.Node) -> frozenset[int]:
@@ -45,19 +47,15 @@ class Dependence:
         """Something that the nodes of a part have in common; equal for these alone."""
         return self._parts.of(node)
 
-    def _note(self, node: fx.Node) -> bool:
-        """Notes an operation. Returns whether it writes to memory of which autograd records that."""
-        if node.target is torch._C._set_grad_enabled:
-            self._enabled = bool(node.args[0])
+    def _note(self, node: fx.Node, written: list[fx.Node]) -> None:
+        """Notes an operation, and the operands that it may write to while gradients are recorded."""
         found = frozenset().union(*map(self.inputs_of, node.all_input_nodes))
         recorded = requires_grad(node)
         self._of[node] = found if recorded or next(all_tensors_of(node), None) is None else frozenset()
-        written = _written(node) if self._enabled else []
         for storage in itertools.chain.from_iterable(map(_memory, written)):
             self._in_memory[storage] = self._in_memory.get(storage, frozenset()) | found
         if recorded or written:
             self._join(node, written)
-        return bool(written)
 
     def _join(self, node: fx.Node, written: list[fx.Node]) -> None:
         for each in node.all_input_nodes:
@@ -86,7 +84,8 @@ class _Parts:
         return each
 
 
-def requires_grad(node: fx.Node) -> bool:
+def requires_grad(node: Any) -> bool:
+    """Whether a tensor among the values of a node requires a gradient; False for a constant."""
     return any(tensor.requires_grad for tensor in all_tensors_of(node))
 
 

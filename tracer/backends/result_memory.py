@@ -22,7 +22,7 @@ from tracer.graph.fakes.flattened import is_written, tensors_inside
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.graph_module import part_of
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.own_leaves import changes_grad_mode
+from tracer.graph.own_leaves import changes_grad_mode, with_grad_mode
 
 Compiled = Callable[..., Any]
 METADATA = frozenset({"size", "stride", "storage_offset", "numel", "dim"})  # methods that read no elements
@@ -79,8 +79,7 @@ def _copied(graph: fx.Graph, result: fx.Node) -> fx.Node:
     example = result.meta[EXAMPLE]
     if not example.requires_grad:
         return result
-    switches = [node.args[0] for node in graph.nodes if node.target is torch._C._set_grad_enabled]
-    recorded = switches[-1] if switches else torch.is_grad_enabled()
+    *_, (_, recorded) = with_grad_mode(graph)
     with graph.inserting_before(graph.output_node()), mode_of(example), torch.no_grad():
         if not recorded:
             graph.call_function(torch._C._set_grad_enabled, (True,))
@@ -110,17 +109,19 @@ class _Views:
         self._written = {storage_of(each) for each in fakes if isinstance(each, WrapperFake) and is_written(each)}
         self._of_wrappers = {storage_of(each) for each in fakes if isinstance(each, WrapperFake)}
         self._written |= ({storage_of(each) for each in fakes} | self._inside) & written
-        self._unrecorded = _made_with_gradients_off(graph) if changes_grad_mode(graph) else frozenset()
+        off = torch.is_inference_mode_enabled()
+        switched = with_grad_mode(graph) if changes_grad_mode(graph) else ()
+        self._unrecorded = {node for node, enabled in switched if node.op != "placeholder" and (off or not enabled)}
         self._changes_metadata = any(changes_metadata(node) for node in graph.nodes)
 
     def can_be_made_outside(self, result: fx.Node) -> bool:
         """Whether a result is a view of a wrapper, or of an input that is written to, and can be made after the graph has run."""
         if not self._lies_in(result, self._written | self._of_wrappers):
             return False
-        if self._unrecorded and any(each.requires_grad for each in _tensors_of([result, *result.all_input_nodes])):
-            if self._is_unrecorded(result):
-                return False
-        return self._is_outside(result, self.same_as, self._outside)
+        if not self._is_outside(result, self.same_as, self._outside):
+            return False
+        differentiable = any(each.requires_grad for each in _tensors_of([result, *result.all_input_nodes]))
+        return not (differentiable and self._is_unrecorded(result))
 
     def _is_unrecorded(self, node: fx.Node) -> bool:
         """Whether gradients are off where a view, or what it is a view of, is made. Outside of the graph they are on."""
@@ -179,17 +180,6 @@ class _Views:
             memory = {storage_of(each) for each in operands}
             return _is_of_torch(node) and all(storage_of(each) in memory for each in tensors)
         return node.target in METADATA or not operands
-
-
-def _made_with_gradients_off(graph: fx.Graph) -> frozenset[fx.Node]:
-    """The operations of a graph that record no gradients; all of a graph that is called in inference mode."""
-    enabled, found = torch.is_grad_enabled(), []
-    for node in graph.nodes:
-        if node.target is torch._C._set_grad_enabled:
-            enabled = bool(node.args[0])
-        elif node.op != "placeholder" and (not enabled or torch.is_inference_mode_enabled()):
-            found.append(node)
-    return frozenset(found)
 
 
 def _is_of_torch(node: fx.Node) -> bool:

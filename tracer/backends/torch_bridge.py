@@ -38,7 +38,7 @@ from tracer.backends.kept_operations import keep_operations, refuse_to_drop
 from tracer.backends.nested_inputs import NestedInputs
 from tracer.backends.outlining import outlined
 from tracer.backends.rebuilt_tensors import allocate, with_autograd_state, with_conj_and_neg_bits
-from tracer.backends.recording_calls import begin_with_gradients_off, called_with_gradients_on
+from tracer.backends.recording_calls import begin_with_gradients_on, called_with_gradients_on
 from tracer.backends.repeated_blocks import AS_WRITTEN
 from tracer.backends.result_gradients import restore_autograd_state
 from tracer.backends.result_memory import take_out_views
@@ -143,7 +143,7 @@ def _compile_bridged(compiler: Compiler, gm: fx.GraphModule, example_inputs: lis
     if attempt.views_are_copies:
         reshape_for_view(graph)
     corrected = restore_autograd_state(graph, attempt.checks_each_result)
-    begins_off = begin_with_gradients_off(graph)
+    switched_on = begin_with_gradients_on(graph)
     with_views = take_out_views(graph)
     example_inputs, put_together = take_wrappers_apart(graph, example_inputs)
     prepare_written_views(graph)
@@ -153,10 +153,10 @@ def _compile_bridged(compiler: Compiler, gm: fx.GraphModule, example_inputs: lis
     example_inputs, computed = attempt.floats(graph, example_inputs)
     write_results_of_functional_operators(graph, left_by=AS_WRITTEN)
     compiler = outlined(compiler, graph, attempt.repeated, attempt.unrolls)
-    with passes.compiling(), torch.set_grad_enabled(begins_off or torch.is_grad_enabled()):
+    with passes.compiling(), torch.set_grad_enabled(switched_on or torch.is_grad_enabled()):
         compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
     compiled = passes.around(corrected(with_views(put_together(kept(checked(computed(compiled)))))))
-    return called_with_gradients_on(compiled) if begins_off else compiled
+    return called_with_gradients_on(compiled) if switched_on else compiled
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from tracer.graph.fakes.fake_tensors import mode_of, storage_of
 from tracer.graph.output_graph import EXAMPLE
-from tracer.operators.facts import offset_argument
+from tracer.operators.facts import name_of, offset_argument
 from tracer.operators.probed_strides import is_contiguous_now
 
 _REFUSALS = ("Cannot view a tensor", "view size is not compatible")
@@ -72,11 +72,7 @@ def _copy_before_reshaping(graph: fx.Graph, node: fx.Node, written: set[int]) ->
     operand, made = [*tensors_of(node.args[0])], [*tensors_of(node)]
     if not operand or not made or storage_of(operand[0]) not in written or storage_of(operand[0]) == storage_of(made[0]):
         return
-    contiguous = {"memory_format": torch.contiguous_format}
-    with graph.inserting_before(node), mode_of(operand[0]), torch.no_grad():
-        copy = graph.call_method("clone", (node.args[0],), contiguous)
-        copy.meta[EXAMPLE] = operand[0].clone(**contiguous).requires_grad_(operand[0].requires_grad)
-    node.args = (copy, *node.args[1:])
+    node.args = (_contiguous_copy(graph, node, node.args[0], operand[0]), *node.args[1:])
 
 
 def _copy_into_out(graph: fx.Graph, node: fx.Node) -> None:
@@ -90,10 +86,7 @@ def _copy_into_out(graph: fx.Graph, node: fx.Node) -> None:
         filled = torch.empty_like(target, **contiguous)
     with graph.inserting_before(node):
         empty = graph.call_function(torch.empty_like, (out,), contiguous)
-    with graph.inserting_after(node):
-        copied = graph.call_method("copy_", (out, node))
-    copied.meta = {**node.meta, EXAMPLE: target}
-    node.replace_all_uses_with(copied, delete_user_cb=lambda user: user is not copied)
+    _copy_into(graph, node, out, target)
     node.kwargs = {**node.kwargs, "out": empty}
     empty.meta[EXAMPLE] = node.meta[EXAMPLE] = filled
 
@@ -107,16 +100,27 @@ def _copy_back(graph: fx.Graph, node: fx.Node) -> None:
         return
     if not _has_other_strides_out_of_place(node, target):
         return
-    contiguous = {"memory_format": torch.contiguous_format}
-    with graph.inserting_before(node), mode_of(target), torch.no_grad():
-        copy = graph.call_method("clone", (operand,), contiguous)
-        copy.meta[EXAMPLE] = target.clone(**contiguous).requires_grad_(target.requires_grad)
-    with graph.inserting_after(node):
-        copied = graph.call_method("copy_", (operand, node))
-    copied.meta = {**node.meta, EXAMPLE: target}
-    node.replace_all_uses_with(copied, delete_user_cb=lambda user: user is not copied)
+    copy = _contiguous_copy(graph, node, operand, target)
+    _copy_into(graph, node, operand, target)
     node.args = tuple([copy if each is operand else each for each in node.args])
     node.meta[EXAMPLE] = copy.meta[EXAMPLE]
+
+
+def _contiguous_copy(graph: fx.Graph, before: fx.Node, operand: Any, tensor: torch.Tensor) -> fx.Node:
+    """A copy of an operand, whose fake is `tensor`, that is made before a node."""
+    contiguous = {"memory_format": torch.contiguous_format}
+    with graph.inserting_before(before), mode_of(tensor), torch.no_grad():
+        copy = graph.call_method("clone", (operand,), contiguous)
+        copy.meta[EXAMPLE] = tensor.clone(**contiguous).requires_grad_(tensor.requires_grad)
+    return copy
+
+
+def _copy_into(graph: fx.Graph, node: fx.Node, target: fx.Node, tensor: torch.Tensor) -> None:
+    """Copies the result of a node into a target, whose fake is `tensor`, and has that take the place of the result."""
+    with graph.inserting_after(node):
+        copied = graph.call_method("copy_", (target, node))
+    copied.meta = {**node.meta, EXAMPLE: tensor}
+    node.replace_all_uses_with(copied, delete_user_cb=lambda user: user is not copied)
 
 
 def _is_view_in_graph(node: fx.Node) -> bool:
@@ -137,7 +141,7 @@ def _has_other_strides_out_of_place(node: fx.Node, target: torch.Tensor) -> bool
 
 def changes_metadata(node: fx.Node) -> bool:
     """Whether a node may change the sizes or strides of its argument in place (`t_`, `resize_`)."""
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    name = name_of(node.target)
     packet = getattr(torch.ops.aten, name, None) if name.endswith("_") and not name.startswith("_") else None
     return packet is not None and any(torch.Tag.inplace_view in getattr(packet, each).tags for each in packet.overloads())
 

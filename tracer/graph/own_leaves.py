@@ -3,6 +3,7 @@ inputs would lose their gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,15 @@ _SWITCHES = (torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_m
 def changes_grad_mode(graph: fx.Graph) -> bool:
     """Whether some operations of a graph may record gradients and others not."""
     return any(node.target in _SWITCHES for node in graph.nodes)
+
+
+def with_grad_mode(graph: fx.Graph) -> Iterator[tuple[fx.Node, bool]]:
+    """Each node of a graph, with whether gradients are on where it runs. The graph is to run in the grad mode of now."""
+    enabled = torch.is_grad_enabled()
+    for node in graph.nodes:
+        if node.target is torch._C._set_grad_enabled:
+            enabled = bool(node.args[0])
+        yield node, enabled
 
 
 def is_own_leaf(example: Any) -> bool:

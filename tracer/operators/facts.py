@@ -194,7 +194,7 @@ def _hashable(target: Any) -> Any:
 
 @functools.cache
 def _writes(target: Any) -> bool:
-    name = _name(target)
+    name = name_of(target)
     if name in _IN_PLACE or name.startswith("__i") and hasattr(torch.Tensor, f"__{name[3:]}"):  # `iadd`, `__iadd__`
         return True
     found = _schemas(target)
@@ -223,7 +223,7 @@ def _schemas(target: Any) -> list[Any]:
     if isinstance(target, torch._ops.OpOverloadPacket):
         name = target._qualified_op_name
     else:
-        name = f"aten::{_name(target)}"
+        name = f"aten::{name_of(target)}"
     found = torch._C._jit_get_schemas_for_operator(name)
     return [each for each in found if not each.is_mutable or torch._C._dispatch_has_kernel(_full_name(each))]
 
@@ -232,7 +232,8 @@ def _full_name(schema: Any) -> str:
     return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
 
 
-def _name(target: Any) -> str:
+def name_of(target: Any) -> str:
+    """The name of what a node calls; empty for what has none."""
     return target if isinstance(target, str) else getattr(target, "__name__", "")
 
 
@@ -318,7 +319,7 @@ def _called_overload(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         return target
     packet = target
     if isinstance(target, (str, types.BuiltinFunctionType)):
-        packet = getattr(torch.ops.aten, _name(target), None)
+        packet = getattr(torch.ops.aten, name_of(target), None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         return None
     found = _chosen_overload(packet, args, kwargs)
@@ -329,7 +330,7 @@ def _called_overload(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 def is_unrolled(target: Any) -> bool:
     """Whether compilers make a graph of an operation that grows with a size, as of a recurrent layer with the sequence."""
     packet = target.overloadpacket if isinstance(target, torch._ops.OpOverload) else target
-    name = _name(packet)
+    name = name_of(packet)
     if not ROWS.get(name, NO_ROW).unrolled:
         return False
     return packet is getattr(torch, name, None) or packet is getattr(torch.ops.aten, name)

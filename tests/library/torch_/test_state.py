@@ -111,6 +111,12 @@ def breaks_in_no_grad(x, w):
     return y, z, x @ w, torch.is_grad_enabled()
 
 
+def ends_in_no_grad(x):
+    with torch.no_grad():
+        tracer.graph_break()
+        return x * 2
+
+
 def breaks_in_inference_mode(x, w):
     with torch.inference_mode():
         y = x @ w
@@ -180,12 +186,7 @@ def test_the_graph_ends_in_the_state_that_it_began_in():
 
         return run
 
-    def ends_in_the_block(x):
-        with torch.no_grad():
-            tracer.graph_break()
-            return x * 2
-
-    for function, args in ((breaks_in_no_grad, (X, W)), (ends_in_the_block, (X,))):
+    for function, args in ((breaks_in_no_grad, (X, W)), (ends_in_no_grad, (X,))):
         tracer.optimize(backend)(function)(*args)
     assert seen == [(True, True), (True, True), (False, False)]
 
@@ -219,14 +220,9 @@ def test_the_backend_runs_in_the_state_of_the_caller():
         modes.append((torch.is_grad_enabled(), *switches))
         return gm.forward
 
-    def ends_in_the_block(x):
-        with torch.no_grad():
-            tracer.graph_break()
-            return x * 2
-
     compiled = tracer.optimize(backend)
     compiled(breaks_in_no_grad)(X, W)
-    compiled(ends_in_the_block)(X)
+    compiled(ends_in_no_grad)(X)
     assert modes == [(True, False, True), (True, False, True, False, True), (False,)]
 
 

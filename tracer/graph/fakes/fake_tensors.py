@@ -345,10 +345,10 @@ def is_plain_fake(value: Any) -> bool:
     return type(value) is FakeTensor and value.constant is None and value.layout is torch.strided
 
 
-def is_leaf(fake: torch.Tensor) -> bool | None:
-    """`fake.is_leaf`; None if autograd raises instead: for a view made under no_grad whose base was written to since."""
+def is_leaf(tensor: torch.Tensor) -> bool | None:
+    """`tensor.is_leaf`; None if autograd raises instead: for a view made under no_grad whose base was written to since."""
     try:
-        found: bool | None = fake.is_leaf
+        found: bool | None = tensor.is_leaf
         return found
     except RuntimeError:
         return None
