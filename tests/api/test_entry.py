@@ -195,6 +195,9 @@ def test_generators_and_async_functions_are_refused_plainly():
     ("attempt", "error", "words"),
     [
         (lambda: tracer.compile(3), UserError, "cannot be called"),
+        (lambda: tracer.optimize(double)(torch.ones(2)), UserError, r"write tracer.compile\(double"),
+        (lambda: tracer.optimize(double)(2, 3), UserError, r"write tracer.compile\(double"),
+        (lambda: tracer.optimize()(double, 3), UserError, "call the result"),
         (lambda: tracer.compile(property(double)), UserError, "under @property"),
         (lambda: tracer.optimize("eagr"), InvalidBackend, "did you mean 'eager'"),
         (lambda: tracer.compile(double, backend=3), UserError, "must be a name or a function"),

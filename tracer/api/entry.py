@@ -26,8 +26,20 @@ class Optimizer(Scope):
         self.settings = settings
         self._state: RegionState | None = None
 
-    def __call__(self, target: Any) -> Any:
+    def __call__(self, target: Any, *arguments: Any, **keywords: Any) -> Any:
+        if arguments or keywords or not (callable(target) or isinstance(target, (classmethod, property))):
+            raise self._called_as_if_compiled(target)
         return compiled(target, self.settings)
+
+    def _called_as_if_compiled(self, target: Any) -> UserError:
+        """The error for what is not one function. Where the backend is a function, that may be the one meant."""
+        name = getattr(self.settings.backend, "__name__", None)
+        if name is None:
+            hint = "write optimize(...)(fn), and call the result."
+        else:
+            hint = f"optimize takes a backend first; if {name} is to be compiled, write tracer.compile({name}, ...)."
+        given = type(target).__name__
+        return UserError(f"{given} cannot be compiled: optimize(...) takes one function, class or module", hint=hint)
 
     def switch(self) -> Any:
         if self._state is None:

@@ -421,3 +421,53 @@ def test_apply_of_an_instance_is_that_of_the_class():
             return grad * 2
 
     captured(lambda x: Doubled().apply(x), leaf(X))
+
+
+class _Frees(Function):
+    """A reversible block: backward drops what forward has kept."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.kept, ctx.factor, ctx.rest = x.detach() * 2, factor, [1]
+        return x * x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        kept = ctx.kept
+        del ctx.kept
+        ctx.rest = None
+        ctx.was_here = True
+        return grad * kept * ctx.factor, None
+
+
+class _Counts(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.passes = 0
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.passes += 1
+        return grad * ctx.passes
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_backward_may_free_what_its_context_keeps(backend):
+    x, expected = leaf(X), leaf(X)
+    optimize(backend, fullgraph=True)(lambda x, factor: _Frees.apply(x, factor))(x, 3).sum().backward()
+    _Frees.apply(expected, 3).sum().backward()
+    assert torch.equal(x.grad, expected.grad)
+
+
+def test_a_context_that_the_next_pass_finds_changed_is_left_to_torch():
+    def counted(x):
+        return _Counts.apply(x)
+
+    for call in (optimize()(counted), counted):
+        x = leaf(X)
+        result = call(x).sum()
+        result.backward(retain_graph=True)
+        result.backward()
+        assert torch.equal(x.grad, torch.full_like(x, 3))
+    assert "an attribute of its context" in str(breaks(counted, leaf(X)).breaks[0])

@@ -18,7 +18,7 @@ from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.operations.autograd_function import Backward, Layout, run_traced_function, run_traced_function_, untraced_apply
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
-from tracer.library.subgraphs import reachable_from, recording, refuse_new_symbols
+from tracer.library.subgraphs import Part, reachable_from, recording, refuse_new_symbols
 from tracer.library.torch_.jvp_of_functions import Jvp, without_tangents
 from tracer.protocol.models import models
 from tracer.protocol.variable import ObservedException, VariableTracker
@@ -269,7 +269,8 @@ class _Call:
         for_kernels = [node.meta[EXAMPLE] for node in (*nodes.values(), *self._overwritable())]
         with recording(tx, what, [self.context, *self.inputs], for_kernels=for_kernels) as part, torch.no_grad():
             try:
-                result = self.cls.get_attr(tx, "backward").call(tx, [self.context, *arguments], {})
+                with self._context_of_backward(part, what):
+                    result = self.cls.get_attr(tx, "backward").call(tx, [self.context, *arguments], {})
             except ObservedException as raised:
                 if not tx.output.runs_as_written and gradients == self._gradients(outputs)[0]:  # compilers run it now
                     raise
@@ -281,6 +282,22 @@ class _Call:
         for node in reversed(nodes.values()):
             tx.output.graph.erase_node(node)
         return _TracedBackward(gradients, read, subgraph.module, error)
+
+    @contextlib.contextmanager
+    def _context_of_backward(self, part: Part, what: str) -> Iterator[None]:
+        """Within, backward may change its context, unless forward has stored that elsewhere: nothing but another pass can read it
+        then. Such a pass runs the same graph, so what backward finds there has to be the same: it may drop an attribute or set
+        it to None, to free memory, and add others."""
+        before = dict(self.context.attributes)
+        try:
+            yield
+        finally:
+            after, self.context.attributes = self.context.attributes, before
+        if any(name in before and value is not before[name] and not value.is_none() for name, value in after.items()):
+            unsupported("effect-in-subgraph", name=what, value="it changes an attribute of its context")
+        others = [value for value in (*self.inputs, *part.known) if value is not self.context]
+        if self.context in part.changed and self.context not in reachable_from(self.tx, others):
+            del part.changed[self.context]
 
     def _overwritable(self) -> list[fx.Node]:
         """The saved tensors to which kernels may write in backward, as if they were its own. An input of the graph is none of
