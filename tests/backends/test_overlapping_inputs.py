@@ -387,3 +387,36 @@ def test_who_shares():
     assert not _C.memory_shared((0, 0), 48, base, 3)
     with pytest.raises(TypeError):
         _C.memory_shared((0,), 48, base, base)
+
+
+def rows_of_one_matrix():
+    base = torch.arange(12.0).view(4, 3)
+    return [base[:3], base[1]], [base]
+
+
+def a_matrix_and_a_row():
+    base = torch.arange(6.0).view(2, 3)
+    return [base, base[1]], [base]
+
+
+def without_a_base():
+    base = torch.arange(6.0).view(2, 3)
+    return [base.detach(), base.detach()[1]], [base]
+
+
+@pytest.mark.parametrize("cases", [(rows_of_one_matrix, rows_of_one_matrix), (a_matrix_and_a_row, without_a_base)])
+def test_code_of_inductor_does_not_depend_on_what_the_inputs_are_views_of(cases):
+    with tracer.config.patch(suppress_errors=False):
+        check_calls(lambda a, b: (b.add_(1), a * 2)[1], "inductor", *cases, entries=1)
+
+
+def test_writes_to_overlapping_inputs_are_seen_by_autograd():
+    def program(a, b):
+        b.add_(1)
+        return a * 2
+
+    base, weight = torch.ones(2, 3), torch.ones(2, 3, requires_grad=True)
+    loss = (weight * base).sum()
+    tracer.compile(program, backend="aot_eager")(base, base[1])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

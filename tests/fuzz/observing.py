@@ -48,9 +48,10 @@ class Nearly:
         if not isinstance(other, Nearly) or self.path != other.path or self.values.dtype != other.values.dtype:
             return False
         near = _TOLERANCE.get(self.values.dtype, 0.0)
-        return self.values.shape == other.values.shape and torch.allclose(
-            self.values, other.values, rtol=near, atol=near, equal_nan=True
-        )
+        with torch._C.DisableTorchFunctionSubclass():
+            return self.values.shape == other.values.shape and torch.allclose(
+                self.values, other.values, rtol=near, atol=near, equal_nan=True
+            )
 
     def __str__(self) -> str:
         return f"{self.path}: {self.values.flatten()[:6].tolist()}"

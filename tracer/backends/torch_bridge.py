@@ -37,6 +37,7 @@ from tracer.backends.float_inputs import FloatInTensor, refuse_fixed
 from tracer.backends.kept_operations import keep_operations, refuse_to_drop
 from tracer.backends.nested_inputs import NestedInputs
 from tracer.backends.outlining import outlined
+from tracer.backends.overlapping_inputs import as_views_of_nothing
 from tracer.backends.rebuilt_tensors import allocate, with_autograd_state, with_conj_and_neg_bits
 from tracer.backends.recording_calls import begin_with_gradients_on, called_with_gradients_on
 from tracer.backends.repeated_blocks import AS_WRITTEN
@@ -154,7 +155,7 @@ def _compile_bridged(compiler: Compiler, gm: fx.GraphModule, example_inputs: lis
     write_results_of_functional_operators(graph, left_by=AS_WRITTEN)
     compiler = outlined(compiler, graph, attempt.repeated, attempt.unrolls)
     with passes.compiling(), torch.set_grad_enabled(switched_on or torch.is_grad_enabled()):
-        compiled = _on_torch_values(compiler, with_graph(gm, graph), example_inputs)
+        compiled = as_views_of_nothing(graph)(_on_torch_values(compiler, with_graph(gm, graph), example_inputs))
     compiled = passes.around(corrected(with_views(put_together(kept(checked(computed(compiled)))))))
     return called_with_gradients_on(compiled) if switched_on else compiled
 
