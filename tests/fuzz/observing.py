@@ -75,6 +75,8 @@ class Observation:
         cls = type(value)
         if cls in _ATOMS:
             self.note(path, f"{cls.__name__} {value!r}")
+        elif cls is float and not self.exact:  # as a rule, of `item` of a tensor of this dtype
+            self.lines.append(Nearly(path, torch.tensor(value, dtype=torch.float32)))
         elif cls in (float, complex):
             self.note(path, repr(value))
         elif cls is logging.Manager:
