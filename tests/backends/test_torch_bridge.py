@@ -230,3 +230,18 @@ def test_a_backward_pass_that_is_compiled_at_its_first_use_warns_of_no_cache(cap
 
     fn(torch.randn(3, 4, requires_grad=True)).sum().backward()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("columns", [slice(3, 4), 3])
+def test_a_view_beside_its_base_keeps_its_strides_behind_a_graph_break(columns, caplog):
+    def program(x):
+        y = x[:]
+        tracer.graph_break()
+        return x, torch.relu(y)
+
+    x = torch.randn(2, 5)[:, columns].requires_grad_()
+    result = tracer.compile(program, backend="inductor", dynamic=False)(x)
+    torch.testing.assert_close(result, program(x))
+    assert (
+        "AssertionError" not in caplog.text
+    )  # Inductor's code checks the strides of its inputs, and CPython runs the program where they differ

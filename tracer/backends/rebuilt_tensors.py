@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from tracer.graph.fakes.fake_tensors import mark_as_parameter
 
@@ -20,9 +21,12 @@ def allocate(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offset:
 
 def with_autograd_state(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.requires_grad:
+        data = fake.detach()
         fake = fake.requires_grad_()
         if not tensor.is_leaf:
             fake = fake.clone()
+            if type(data) is FakeTensor:  # a clone is dense
+                fake.data = data
     if isinstance(tensor, torch.nn.Parameter):
         mark_as_parameter(fake)
     return fake
