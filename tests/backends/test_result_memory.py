@@ -95,6 +95,17 @@ def test_a_result_of_its_own_shares_no_memory_with_inputs_and_other_results(prog
             torch.testing.assert_close(each, wanted + 1)
 
 
+@pytest.mark.parametrize("program", [lambda x: (y := x + 1, y.detach(), y[:]), lambda x: (y := x + 1, y.view(3, 1)[:, 0])])
+def test_views_of_a_result_are_objects_of_their_own(program):
+    compiled = tracer.compile(program, backend="inductor")
+    for _ in range(2):
+        first, *views = compiled(torch.ones(3))
+        for view in views:
+            view.requires_grad_()
+            assert not first.requires_grad
+            assert view.data_ptr() == first.data_ptr()
+
+
 def data_written_to(x, y):
     data = x.data
     data.add_(1)

@@ -9,7 +9,7 @@ torch.compile: a later write to the one then reaches the other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -190,27 +190,31 @@ def _is_of_torch(node: fx.Node) -> bool:
 
 def keep_results_apart(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
     """Returns a function that wraps the compiled graph: results that have memory of their own in the program, and share it with
-    an input or another result of the compiled graph, are copied. Which ones is seen when they first have elements: the code of a
-    compiled graph returns the same variables at each call."""
+    an input or another result of the compiled graph, are copied, and those that are views of each other are different objects.
+    Which ones is seen when they first have elements: the code of a compiled graph returns the same variables at each call."""
     returned: Any = graph.output_node().args[0]
     inputs = list(_tensors_of([node for node in graph.nodes if node.op == "placeholder"]))
-    places = _that_may_be_shared(returned, inputs) if isinstance(returned, (list, tuple)) else []
-    if not places:
+    sequence = isinstance(returned, (list, tuple))
+    places, views = (_that_may_be_shared(returned, inputs), _views_of_results(returned)) if sequence else ([], [])
+    if not places and not views:
         return unchanged
 
-    return lambda compiled: _ResultsApart(compiled, places)
+    return lambda compiled: _ResultsApart(compiled, places, views)
 
 
 class _ResultsApart:
-    """A compiled graph whose results at some of these places are copied: at those that are seen to share memory."""
+    """A compiled graph whose results at some of `places` are copied: at those that are seen to share memory. At those of `views`
+    where it gives a tensor twice, the second is another object."""
 
-    def __init__(self, compiled: Compiled, places: Iterable[int]) -> None:
+    def __init__(self, compiled: Compiled, places: Iterable[int], views: Iterable[int]) -> None:
         self.compiled = compiled
         self._copied: list[int] = []
         self._unknown = list(places)
+        self._views = list(views)
+        self._sees_views = True
 
     def copies_nothing(self) -> bool:
-        return not self._unknown and not self._copied
+        return not self._unknown and not self._copied and not self._views
 
     def __call__(self, *args: Any) -> Any:
         results = self.compiled(*args)
@@ -219,14 +223,35 @@ class _ResultsApart:
         results = list(results)
         self._copied += _shared(results, args, self._unknown) if self._unknown else ()
         self._unknown = [i for i in self._unknown if not _address(results[i])]
+        if self._sees_views:
+            self._views, self._sees_views = [i for i in self._views if _is_among(results[i], results[:i])], False
         for i in self._copied:
             results[i] = results[i].clone()
+        for i in self._views:
+            results[i] = results[i].detach()
         return results
 
 
 def without_copies(compiled: Compiled) -> Compiled:
     """The compiled graph itself, if what `keep_results_apart` made of it is known to copy nothing; anything else as it is."""
     return compiled.compiled if isinstance(compiled, _ResultsApart) and compiled.copies_nothing() else compiled
+
+
+def _is_among(result: Any, others: Iterable[Any]) -> bool:
+    return any(result is each for each in others)
+
+
+def _views_of_results(returned: Sequence[Any]) -> list[int]:
+    """The places of results that are views of earlier ones, and no operation of autograd: a compiler may give the same tensor."""
+    seen: dict[int, fx.Node] = {}
+    found = []
+    for i, node in enumerate(returned):
+        example = node.meta.get(EXAMPLE) if isinstance(node, fx.Node) else None
+        if isinstance(example, torch.Tensor) and example.layout == torch.strided and not isinstance(example, WrapperFake):
+            first = seen.setdefault(storage_of(example), node)
+            if first is not node and not example.requires_grad:
+                found.append(i)
+    return found
 
 
 def _that_may_be_shared(returned: Any, inputs: list[torch.Tensor]) -> list[int]:
