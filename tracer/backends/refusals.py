@@ -13,7 +13,15 @@ from tracer.backends.result_memory import is_about_shared_memory
 from tracer.backends.view_strides import WrongStrides, is_about_views, tensors_of
 
 _REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
-_ABOUT = (is_about_views, is_about_shared_memory, is_about_inplace_changes, is_error_of_program)
+
+
+def is_about_functionalization(error: Exception) -> bool:
+    """Whether AOTAutograd cannot write an in-place operator without its write: `polygamma_`, `fill_diagonal_` of a view."""
+    texts = ("only support functionalizing operators", "not possible to functionalize")
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
+
+
+_ABOUT = (is_about_views, is_about_shared_memory, is_about_inplace_changes, is_about_functionalization, is_error_of_program)
 
 
 def is_refusal(error: Exception, graph: fx.Graph) -> bool:

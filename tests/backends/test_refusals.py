@@ -1,0 +1,25 @@
+"""Graphs that a compiler cannot compile run as they are written, with a warning."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tracer
+
+
+def filled(x):
+    y = (x * 1).t()
+    y.fill_diagonal_(2.0)
+    return y
+
+
+def polygamma(x):
+    return (x * 1).polygamma_(1)
+
+
+@pytest.mark.parametrize("program", [filled, polygamma])
+def test_an_operator_that_cannot_be_functionalised_runs_as_it_is_written(program):
+    x = torch.rand(4, 4) + 1
+    with pytest.warns(UserWarning, match="runs as it is, without the backend"):
+        assert torch.equal(tracer.compile(program, backend="aot_eager")(x), program(x))
