@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
-from tracer.graph.fakes.fake_tensors import mark_as_parameter
+from tracer.graph.fakes.fake_tensors import is_plain_fake, mark_as_parameter
 
 
 def allocate(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offset: Any, device: Any) -> torch.Tensor:
@@ -25,7 +24,7 @@ def with_autograd_state(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tenso
         fake = fake.requires_grad_()
         if not tensor.is_leaf:
             fake = fake.clone()
-            if type(data) is FakeTensor:  # a clone is dense
+            if is_plain_fake(data):  # a clone is dense
                 fake.data = data
     if isinstance(tensor, torch.nn.Parameter):
         mark_as_parameter(fake)
