@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
+from tests.support import ranks
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -55,5 +56,4 @@ def work(rank: int, meeting: str) -> None:
         for _ in range(2):
             assert torch.equal(traced(x.clone()), expected), fn.__name__
         assert bool(breaks) is (fn in (reduced_in_place, gathered_into_a_list)), (fn.__name__, breaks)
-    dist.barrier()  # or the one that is done closes connections that the other still reads from
-    dist.destroy_process_group()
+    ranks.leave()
