@@ -105,7 +105,7 @@ def test_a_kernel_that_does_not_compile_raises_in_the_programs_own_block():
 
 def test_what_a_kernel_has_written_is_not_written_twice_where_the_graph_fails_behind_it(monkeypatch):
     """Kernels do not count versions of tensors, and tensors of a device are not copied."""
-    monkeypatch.setattr("tracer.effects.rollback.LARGEST_COPY", 0)
+    monkeypatch.setattr("tracer.effects.rollback.SMALL", 0)
 
     def program(x):
         scale_kernel[(3,)](x, 3.0, x.numel(), 16)

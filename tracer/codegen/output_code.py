@@ -33,6 +33,7 @@ from tracer.sources.base import Source
 from tracer.sources.roots import LocalSource
 
 if TYPE_CHECKING:
+    from tracer.graph.inputs import WrittenInput
     from tracer.graph.output_graph import GraphInput
 
 # The inputs of a graph (each the number of a slot, or -1 - i for value i that check_fn fetched), and the original code.
@@ -202,7 +203,7 @@ class OutputCodeBuilder:
             fallback.random_state = cg.store_temporary()
         if written:
             noticed = rollback.BY_LAUNCHES if self.trace.output.runs_as_written else rollback.BY_NOTHING
-            how = tuple((each.fails, noticed if each.uncounted else rollback.BY_VERSION) for each in written)
+            how = tuple((self._largest_copy(each), noticed if each.uncounted else rollback.BY_VERSION) for each in written)
             loads = [lambda item=each.item: cg.read(item.source) for each in written]
             cg.call_object(rollback.save, lambda: asm.load_const(how), *loads)
             fallback.saved_tensors = cg.store_temporary()
@@ -226,6 +227,11 @@ class OutputCodeBuilder:
             asm.call(len(inputs))
         asm.store_fast(cg.graph_out)
         asm.try_end(token)
+
+    def _largest_copy(self, written: WrittenInput) -> int:
+        if self.trace.raises.restores(written.item.storage):
+            return rollback.ANY
+        return rollback.SMALL if written.fails else rollback.NONE
 
     def _emit_fallbacks(self, cg: Codegen, fallback: _Fallbacks, drawn: str | None) -> None:
         """Emits the handlers. After a failure (`_C.is_failure`; not after KeyboardInterrupt and the like) they restore the

@@ -3,14 +3,17 @@ that raises. Called by output code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from tracer.graph.kernel_launches import launches
 
-LARGEST_COPY = 1 << 20  # elements; larger tensors are not copied before each call
+# The number of elements up to which a tensor is copied before each call. Behind a write to it the graph may raise (SMALL), or the
+# program itself raises if data say so (ANY; see `can_restore`), or nothing may fail (NONE).
+NONE, SMALL, ANY = 0, 1 << 20, sys.maxsize
 
 # How it is noticed that a graph has written to a tensor: by its version; by that and the number of launches, for a kernel that
 # writes to it, which the version does not count; not at all, where a compiler launches the kernel.
@@ -19,22 +22,28 @@ BY_VERSION, BY_LAUNCHES, BY_NOTHING = "version", "launches", "nothing"
 Saved = list[tuple[torch.Tensor, str, Any, torch.Tensor | None]]
 
 
-def save(how: tuple[tuple[bool, str], ...], *tensors: torch.Tensor) -> Saved:
-    """The state of the tensors that a graph is about to write to. `how` says of each whether to copy it, and how a write to it is
-    noticed."""
+def save(how: tuple[tuple[int, str], ...], *tensors: torch.Tensor) -> Saved:
+    """The state of the tensors that a graph is about to write to. `how` says of each up to how many elements to copy it, and how
+    a write to it is noticed."""
     return [
-        (tensor, noticed, _NUMBERS[noticed](tensor), tensor.detach().clone() if copied and _is_copied(tensor) else None)
-        for (copied, noticed), tensor in zip(how, tensors, strict=True)
+        (tensor, noticed, _NUMBERS[noticed](tensor), tensor.detach().clone() if _is_copied(tensor, largest) else None)
+        for (largest, noticed), tensor in zip(how, tensors, strict=True)
     ]
+
+
+def can_restore(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether these inputs are copied before each call for a graph that raises where the program does. They are if they are
+    small: their sizes in later calls do not matter."""
+    return all(_is_copied(tensor, SMALL) for tensor in tensors) and sum(tensor.numel() for tensor in tensors) <= SMALL
 
 
 def restore(saved: Saved) -> bool:
     """Restores the tensors and returns True; if one cannot be restored, changes none and returns False."""
     if any(copy is None and not _is_unwritten(tensor, noticed, number) for tensor, noticed, number, copy in saved):
         return False
-    with torch.no_grad():
-        for tensor, _, _, copy in saved:
-            if copy is not None:  # even with the old version: batch norm updates its statistics without counting it
+    for tensor, _, _, copy in saved:
+        if copy is not None:  # even with the old version: batch norm updates its statistics without counting it
+            with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
                 tensor.copy_(copy)
     return True
 
@@ -60,7 +69,9 @@ def _is_unwritten(tensor: torch.Tensor, noticed: str, number: Any) -> bool:
     return number is not None and _NUMBERS[noticed](tensor) == number
 
 
-def _is_copied(tensor: torch.Tensor) -> bool:
-    """Whether a tensor can be copied: on the CPU (other devices report failures too late), small, and without an autograd
-    history."""
-    return tensor.device.type == "cpu" and tensor.numel() <= LARGEST_COPY and (tensor.is_leaf or not tensor.requires_grad)
+def _is_copied(tensor: torch.Tensor, largest: int) -> bool:
+    """Whether a tensor is to be copied: on the CPU (other devices report failures too late), not larger than that, and without an
+    autograd history."""
+    if largest == NONE or tensor.device.type != "cpu" or tensor.numel() > largest:
+        return False
+    return tensor.is_leaf or not tensor.requires_grad

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracer import config, monitoring, user_marks, variables
 from tracer.discovery import import_modules
 from tracer.effects.log import Effects
+from tracer.effects.program_raises import ProgramRaises
 from tracer.effects.settings_of_blocks import SettingsOfBlocks
 from tracer.effects.torch_state import TorchState
 from tracer.errors import TraceAnew
@@ -81,6 +82,7 @@ class Trace:
         self.options = options
         self.check_time = check_time  # raises when the trace has taken too long
         self.output = OutputGraph(world, self, options)
+        self.raises = ProgramRaises(self.output)
         self.effects = Effects(self.user_location)
         self.torch_state = TorchState(self.output)
         self.settings = SettingsOfBlocks(self.torch_state.read_settings)
@@ -246,6 +248,9 @@ class Trace:
             if not self.options.holds_leaves:
                 raise TraceAnew(holds_leaves=True)
             unsupported("autograd-in-trace", break_step=step, name="a leaf that requires a gradient and is returned")
+        step = self.raises.step_to_break_at()
+        if step is not None:
+            unsupported("raise-after-change", break_step=step)
         self.output.wrappers.fix_numbers_of(map(example_of, results))
         self.effects.cached.refuse_tensors(storages_of(map(example_of, results)), self.output.world.fake_mode.writes)
         if not self.output.runs_as_written:

@@ -141,6 +141,14 @@ register(
     topic=TOPIC,
 )
 register(
+    "raise-after-change",
+    "Data decide whether the program raises, and the compiled graph may by then have changed what cannot be undone",
+    "Where the program raises, CPython runs it again, so that the exception is its own. By then the graph must have changed "
+    "nothing but small inputs, of which it has copies. A compiled graph does not keep the order of changes and tests.",
+    "test the data outside of the function, or let the graph break here.",
+    topic=TOPIC,
+)
+register(
     "cannot-reconstruct",
     "{value} cannot be rebuilt after the graph",
     "The program still needs the value where the graph ends, and the tracer has no way to make it again from what is there.",

@@ -45,11 +45,11 @@ def _once_more(tx: Frame) -> None:
 def _is_false(tx: Frame, value: VariableTracker) -> bool:
     """Whether a value is false. If the body of `if value:` only raises, and data decide, the graph tests at run time that it is
     false."""
-    if _is_tested_in_graph(value) and _only_raises(tx):
+    if _is_tested_in_graph(tx, value) and _only_raises(tx):
         _test_not(tx, value)
         return True
-    if _is_tested_in_graph(value) and _target_only_raises(tx):
-        assert_in_graph(tx, value, "the program raises here")
+    if _is_tested_in_graph(tx, value) and _target_only_raises(tx):
+        _test(tx, value)
         return False
     return not (_decided_unless_raising(tx, value, False) if isinstance(value, SymNodeVariable) else value.truth(tx))
 
@@ -91,17 +91,15 @@ def _holds(tx: Frame, value: VariableTracker) -> bool:
     is one of a number that data decide."""
     if isinstance(value, SymNodeVariable):
         return _decided_unless_raising(tx, value, True)
-    if not _is_tested_in_graph(value):
+    if not _is_tested_in_graph(tx, value):
         return value.truth(tx)
     message = _assertion_of(tx)
     if message is None and _target_only_raises(tx):
         _test_not(tx, value)
         return False
-    if message is None:
-        if not _only_raises(tx):
-            return value.truth(tx)
-        message = "the program raises here"
-    assert_in_graph(tx, value, message)
+    if message is None and not _only_raises(tx):
+        return value.truth(tx)
+    _test(tx, value, message)
     return True
 
 
@@ -112,19 +110,28 @@ def _decided_unless_raising(tx: Frame, value: SymNodeVariable, quiet: bool) -> b
         return value.truth(tx)
     except Unsupported:
         condition = value if quiet else apply(tx, torch.sym_not, value)
-        if not _only_raises(tx) or not isinstance(condition, SymNodeVariable) or not assume(tx, condition):
+        if not _only_raises(tx) or not isinstance(condition, SymNodeVariable) or not tx.trace.raises.can_be_tested():
             raise
+        if not assume(tx, condition):
+            raise
+        tx.trace.raises.note(tx.break_step())
     return quiet
 
 
-def _is_tested_in_graph(value: VariableTracker) -> bool:
-    if not isinstance(value, TensorVariable) or value.known is not None:
+def _is_tested_in_graph(tx: Frame, value: VariableTracker) -> bool:
+    if not isinstance(value, TensorVariable) or value.known is not None or not tx.trace.raises.can_be_tested():
         return False
     return bool(value.fake.device.type != "meta" and value.fake.numel() == 1)
 
 
+def _test(tx: Frame, value: VariableTracker, message: str | None = None) -> None:
+    """Records the test that a tensor is true, behind which the program goes on. `message`: of its `assert`."""
+    assert_in_graph(tx, value, message or f"the program raises at {tx.location()}")
+    tx.trace.raises.note(tx.break_step())
+
+
 def _test_not(tx: Frame, value: VariableTracker) -> None:
-    assert_in_graph(tx, value.call_method(tx, "logical_not", [], {}), "the program raises here")
+    _test(tx, value.call_method(tx, "logical_not", [], {}))
 
 
 def _target_only_raises(tx: Frame) -> bool:
