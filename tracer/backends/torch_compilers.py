@@ -34,14 +34,19 @@ from tracer.locations import levels_to_the_user
 
 class _NotForTorchsCaches(BypassAOTAutogradCache, BypassFxGraphCache):
     """Both of torch's caches go on without what raises it: AOTAutograd's, and Inductor's, which is asked where a backward pass
-    is compiled at its first use."""
+    is compiled at its first use.
+
+    Each time a new one is raised: the traceback of an exception that stays would keep the frames of the call that compiles, and
+    with them the function and its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__("what the tracer has compiled is kept by tracer.save and config.cache_dir")
 
 
 _NOT_FROZEN = (
     "Inductor's freezing makes constants of weights. Weights are inputs of a graph that shapetracer captures, so that new ones "
     "are computed with; Inductor compiles it without freezing."
 )
-_NOT_FOR_TORCHS_CACHES = _NotForTorchsCaches("what the tracer has compiled is kept by tracer.save and config.cache_dir")
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
@@ -140,7 +145,7 @@ class AsWritten(OutputCode):
         return self.gm.forward(*args)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise _NOT_FOR_TORCHS_CACHES
+        raise _NotForTorchsCaches
 
     def prepare_for_serialization(self) -> None:
         pass
@@ -157,7 +162,7 @@ class _Decompositions(dict[Any, Any]):
     with them: it would fail at it, and log a warning."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise _NOT_FOR_TORCHS_CACHES
+        raise _NotForTorchsCaches
 
 
 @contextlib.contextmanager
