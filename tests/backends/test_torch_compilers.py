@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch._inductor.config
 
 import tracer
 
@@ -31,3 +33,20 @@ def test_what_was_compiled_is_freed_with_the_function(backend, requires_grad):
     references = compiled_and_dropped(backend, requires_grad)
     gc.collect()
     assert [each() for each in references] == [None] * 4
+
+
+# Without `fallback_random`, Inductor draws other numbers.
+@pytest.mark.parametrize(("backend", "fallback_random"), [("aot_eager", False), ("aot_eager", True), ("inductor", True)])
+def test_a_backward_pass_does_not_draw_again_what_the_forward_pass_drew(backend, fallback_random):
+    def program(x: torch.Tensor) -> torch.Tensor:
+        noise = torch.rand(3)
+        return torch.nn.functional.dropout(x.sin(), 0.5).exp().sum() + noise.sum()
+
+    def state_behind(fn: Callable[..., Any]) -> torch.Tensor:
+        torch.manual_seed(0)
+        fn(torch.ones(5, requires_grad=True)).backward()
+        return torch.get_rng_state()
+
+    with torch._inductor.config.patch(fallback_random=fallback_random):
+        traced = state_behind(tracer.compile(program, backend=backend))
+    assert torch.equal(traced, state_behind(program))

@@ -20,6 +20,7 @@ from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.aot_autograd import aot_module_simplified
+from torch._functorch.partitioners import default_partition
 from torch._inductor import config as inductor_config
 from torch._inductor.codecache import BypassFxGraphCache
 from torch._inductor.output_code import OutputCode
@@ -62,12 +63,24 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
             example_inputs,
             fw_compiler=compiler,
             bw_compiler=compiler,
+            partition_fn=_partition,
             decompositions=_Decompositions(PRINTABLE),
             keep_inference_input_mutations=True,
         )
     vars(found).update(made_with)
     note_code_alone(found)
     return found
+
+
+def _partition(joint: fx.GraphModule, inputs: Any, **options: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """The forward and the backward graph, without the draws in the backward graph that only the forward graph needs. With
+    `torch._inductor.config.fallback_random`, torch takes no draw for dead code."""
+    forward, backward = default_partition(joint, inputs, **options)
+    for node in reversed(backward.graph.nodes):
+        if not node.users and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            backward.graph.erase_node(node)
+    backward.recompile()
+    return forward, backward
 
 
 def inductor(

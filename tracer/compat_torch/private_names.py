@@ -125,6 +125,7 @@ NAMES = (
     "torch._functorch.aot_autograd.aot_module_simplified",
     "torch._functorch.config.donated_buffer",
     "torch._functorch.config.patch",
+    "torch._functorch.partitioners.default_partition",
     "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack",
     "torch._guards.GuardSource.CONSTANT",
     "torch._guards.Source",
