@@ -50,3 +50,19 @@ def test_a_backward_pass_does_not_draw_again_what_the_forward_pass_drew(backend,
     with torch._inductor.config.patch(fallback_random=fallback_random):
         traced = state_behind(tracer.compile(program, backend=backend))
     assert torch.equal(traced, state_behind(program))
+
+
+@pytest.mark.parametrize("scale", [0.1, torch.tensor(0.1)], ids=["number", "tensor"])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_an_operator_for_which_only_the_trace_has_a_rule_is_compiled_for_sizes_that_vary(backend, scale):
+    def program(x: torch.Tensor) -> torch.Tensor:
+        zero_point = torch.tensor(3, dtype=torch.int32) if isinstance(scale, torch.Tensor) else 3
+        return torch.fake_quantize_per_tensor_affine(x, scale, zero_point, 0, 255) * 2
+
+    compiled = tracer.compile(program, backend=backend, dynamic=True, fullgraph=True)
+    for size in (3, 5):
+        x = torch.randn(size, 4, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        compiled(x).sum().backward()
+        program(y).sum().backward()
+        assert torch.equal(compiled(x), program(x)) and torch.equal(x.grad, y.grad)

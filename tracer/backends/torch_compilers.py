@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from functorch.compile import default_partition
 from torch import fx
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.aot_autograd import aot_module_simplified
-from torch._functorch.partitioners import default_partition
 from torch._inductor import config as inductor_config
 from torch._inductor.codecache import BypassFxGraphCache
 from torch._inductor.output_code import OutputCode

@@ -1,4 +1,5 @@
-"""torch's fake mode for its compilers, with the strides that operators give when they run, as the trace knows them.
+"""torch's fake mode for its compilers, with the strides that operators give when they run, as the trace knows them, and with the
+results of operators for which only the trace has a rule.
 
 What a compiler believes of `2**x` decides whether it refuses the program's `view`, and what it takes `contiguous()` for.
 """
@@ -11,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, UnsupportedOperatorException, in_kernel_invocation_manager
 
 from tracer.operators.facts import OperatorFacts, facts_of, leaves
+from tracer.operators.meta import ruled_result
 from tracer.operators.probed_strides import can_be_probed, is_contiguous_now, with_probed_strides
 from tracer.operators.probes import way_of_elements
 
@@ -25,7 +27,13 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
     def dispatch(func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         mode = its()
         assert mode is not None, "a mode is called while it exists"
-        result = FakeTensorMode._cached_dispatch_impl(mode, func, types, args, kwargs)
+        try:
+            result = FakeTensorMode._cached_dispatch_impl(mode, func, types, args, kwargs)
+        except UnsupportedOperatorException:
+            result = ruled_result(mode, func, args, kwargs)
+            if result is NotImplemented:
+                raise
+            return result
         if result is NotImplemented:  # the class of an operand answers, a nested tensor's
             return result
         facts = facts_of(func)

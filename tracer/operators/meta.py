@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, _BypassDispatchCache
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, _BypassDispatchCache
 
 from tracer.operators.data_sizes import bound_sizes_of_data
 from tracer.operators.facts import facts_of, leaves
@@ -93,7 +93,7 @@ def operator_result(mode: FakeMode, func: Any, types: Sequence[type], args: Sequ
     try:
         key = CallKey(mode, func, args, kwargs)
     except NotCacheable:
-        result = _ruled(mode, func, args, kwargs)
+        result = ruled_result(mode, func, args, kwargs)
         if result is not NotImplemented:
             return result
         result = mode._dispatch_impl(func, types, args, kwargs)
@@ -128,7 +128,7 @@ def _computed(
         if result is not None:
             mode.note_layout_guessed()
             return result if plain is args else laid_out_by_order(mode, func, args, result)
-    result = _ruled(mode, func, args, kwargs)
+    result = ruled_result(mode, func, args, kwargs)
     if result is not NotImplemented:
         return result
     before = list(_sizes_of_out(func, kwargs))
@@ -141,7 +141,7 @@ def _computed(
     return with_real_strides(mode, func, args, kwargs, result)
 
 
-def _ruled(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def ruled_result(mode: FakeTensorMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What the rule of an operator gives; NotImplemented if there is none, or if it leaves the call to torch."""
     rule = _RULES.get(func)
     if rule is None:
