@@ -82,10 +82,12 @@ class Unsupported(TracerError):
         relies_on: tuple[Any, ...] = (),
         break_step: int | None = None,
         undecided: Any = None,
+        is_late: bool = False,
     ) -> None:
         self.reason = reason
         self.details = details or {}
         self.break_step = break_step  # the step at which to break the graph, if it is not the current one
+        self.is_late = is_late  # whether only a later use has shown that this step cannot be traced
         self.calls_instead = calls_instead  # (function, function to call instead of it in the output code)
         self.relies_on = relies_on  # guards under which the graph breaks; without them the instruction may be traceable
         self.undecided = undecided  # the condition on sizes, of SymPy, that could not be decided

@@ -109,14 +109,18 @@ class BreakPlacement:
         return WHOLE_FRAME if self._was_offered_by_hook else None
 
     def _before_loop(self, trace: Trace, error: errors.Unsupported) -> int | None:
-        return step_before_loop(trace.frame, weighs_calls=self.region.shapes is None) if self._may_end_earlier(error) else None
+        if not self._may_end_earlier(error):
+            return None
+        return _not_behind(step_before_loop(trace.frame, weighs_calls=self.region.shapes is None), error)
 
     def _at_first_call(self, trace: Trace, error: errors.Unsupported) -> int | None:
-        return step_of_first_call(trace.frame) if self._was_offered_by_hook and self._may_end_earlier(error) else None
+        if not (self._was_offered_by_hook and self._may_end_earlier(error)):
+            return None
+        return _not_behind(step_of_first_call(trace.frame), error)
 
     def _may_end_earlier(self, error: errors.Unsupported) -> bool:
         """Whether the graph may end before what cannot be traced: the error names no place, and that was not tried in vain."""
-        return self._may_skip_loops and error.break_step is None
+        return self._may_skip_loops and (error.break_step is None or error.is_late)
 
     def _where_it_says(self, trace: Trace, error: errors.Unsupported) -> int | None:
         abandons = error.id == "abandoned-generator" and error.break_step is None
@@ -145,3 +149,8 @@ def _is_of_optimizer(frame: InstructionTranslator) -> bool:
     first = frame.locals.get(frame.code.co_varnames[0]) if frame.code.co_argcount else None
     cls = type(first.value) if isinstance(first, Unwrapped) else getattr(first, "cls", None)
     return isinstance(cls, type) and torch.optim.Optimizer in type_mro(cls)
+
+
+def _not_behind(step: int | None, error: errors.Unsupported) -> int | None:
+    """A step, unless it comes after the one that the error names."""
+    return None if step is not None and error.break_step is not None and step > error.break_step else step

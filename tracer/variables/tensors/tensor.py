@@ -31,6 +31,7 @@ from tracer.variables.containers.lists import SizeVariable, TupleVariable
 from tracer.variables.containers.sequence_base import SequenceVariable
 from tracer.variables.marked_calls import heed_marks
 from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER
+from tracer.variables.tensors.masked_elements import MaskedElements, masked_elements
 from tracer.variables.tensors.subscripts import WHOLE, select_symbolic, subscript
 from tracer.variables.tensors.tensor_data import exchange_data, refuse_exchanged
 from tracer.variables.tensors.tensor_methods import drawing_method, tensor_method
@@ -254,6 +255,8 @@ class TensorVariable(VariableTracker):
             answer = tx.overridden(function, [other, self] if reflected else [self, other], {})
             if answer is not None:
                 return answer
+        if changes and isinstance(other, MaskedElements):
+            other.graph_arg()  # which it is not
         other = beside(tx, self, other, function.__name__)
         if not is_operand(other):
             return None
@@ -282,6 +285,9 @@ class TensorVariable(VariableTracker):
             answer = tx.overridden(operator.getitem, [self, key], {})
             if answer is not None:
                 return answer
+        elements = masked_elements(tx, self, key)
+        if elements is not None:
+            return elements
         tensor, rest = select_symbolic(tx, self, key)
         if rest is None:
             return tensor
@@ -293,6 +299,8 @@ class TensorVariable(VariableTracker):
             return
         if value.python_type() is np.bool_:  # torch raises
             unsupported("unsupported-subscript", value=f"{self.describe()}, set to {value.describe()},", key=key.describe())
+        if isinstance(value, MaskedElements):
+            key, value = WHOLE, value.put_into(tx, self, key)
         tensor, rest = select_symbolic(tx, self, key)
         with writing(tx, self, tensor):
             index = subscript(tx, WHOLE if rest is None else rest)
