@@ -25,7 +25,8 @@ register(
     "{operator} gives a result whose shape or value depends on data",
     "The size or value of the result is known only when the operator runs.",
     "set config.capture_scalar_outputs (item, tolist) or config.capture_dynamic_output_shape_ops (nonzero, masks), "
-    "or use an operator whose result has a fixed shape, such as torch.where.",
+    "or use an operator whose result has a fixed shape, such as torch.where. Elements under a mask that are set again where they "
+    "came from need neither: `x[mask] *= 2`, `x[mask] = y[mask]`.",
     topic=TOPIC,
 )
 register(
