@@ -52,6 +52,49 @@ def test_a_backward_pass_does_not_draw_again_what_the_forward_pass_drew(backend,
     assert torch.equal(traced, state_behind(program))
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_backward_pass_does_not_test_again_what_the_forward_pass_tested(backend):
+    """Numbers that are drawn for it would be others, and may not pass the test."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        labels = torch.randint(0, 3, (4,))
+        return (torch.nn.functional.one_hot(labels, 3) * x).square().sum()
+
+    with torch._inductor.config.patch(fallback_random=True):
+        compiled = tracer.compile(program, backend=backend, fullgraph=True)
+        for fn in (compiled, program):
+            x = torch.ones(4, 3, requires_grad=True)
+            loss = fn(x)
+            before = torch.get_rng_state()
+            loss.backward()
+            assert torch.equal(before, torch.get_rng_state())
+            assert x.grad.count_nonzero() == 4
+
+
+def sample_gamma(x: torch.Tensor) -> torch.Tensor:
+    return torch.distributions.Gamma(x, x + 1).rsample().sum()
+
+
+def fake_quantise_channels(x: torch.Tensor) -> torch.Tensor:
+    rows = x.unsqueeze(1).expand(-1, 3) * 1
+    return torch.fake_quantize_per_channel_affine(rows, torch.ones(3), torch.zeros(3, dtype=torch.int32), 1, 0, 255).sum()
+
+
+@pytest.mark.filterwarnings("ignore:A graph of")
+@pytest.mark.parametrize("program", [sample_gamma, fake_quantise_channels], ids=lambda program: program.__name__)
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_what_torch_cannot_differentiate_for_sizes_that_vary_runs_as_written(backend, program):
+    compiled = tracer.compile(program, backend=backend, dynamic=True, fullgraph=True)
+    for size in (2, 4):
+        found = []
+        for fn in (compiled, program):
+            torch.manual_seed(0)
+            x = torch.full((size,), 1.4, requires_grad=True)
+            fn(x).backward()
+            found.append(x.grad)
+        torch.testing.assert_close(*found)
+
+
 @pytest.mark.parametrize("scale", [0.1, torch.tensor(0.1)], ids=["number", "tensor"])
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_an_operator_for_which_only_the_trace_has_a_rule_is_compiled_for_sizes_that_vary(backend, scale):

@@ -11,6 +11,7 @@ from tracer.backends.repeated_blocks import NotInPieces, keeps_from_compilers
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program
 from tracer.backends.result_memory import is_about_shared_memory
 from tracer.backends.view_strides import WrongStrides, is_about_views, tensors_of
+from tracer.operators.compiler_layouts import has_no_rule
 
 _REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
 
@@ -21,7 +22,14 @@ def is_about_functionalization(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
 
 
-_ABOUT = (is_about_views, is_about_shared_memory, is_about_inplace_changes, is_about_functionalization, is_error_of_program)
+_ABOUT = (
+    has_no_rule,
+    is_about_views,
+    is_about_shared_memory,
+    is_about_inplace_changes,
+    is_about_functionalization,
+    is_error_of_program,
+)
 
 
 def is_refusal(error: Exception, graph: fx.Graph) -> bool:

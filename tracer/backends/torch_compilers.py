@@ -73,11 +73,14 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
 
 
 def _partition(joint: fx.GraphModule, inputs: Any, **options: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The forward and the backward graph, without the draws in the backward graph that only the forward graph needs. With
-    `torch._inductor.config.fallback_random`, torch takes no draw for dead code."""
+    """The forward and the backward graph, without what the forward graph does and the backward graph needs no result of.
+
+    torch takes assertions for no dead code, nor what they test, nor, with `torch._inductor.config.fallback_random`, any draw.
+    What can be computed in the backward graph would be done there once more, with other random numbers."""
     forward, backward = default_partition(joint, inputs, **options)
+    done = {node.name: node.target for node in forward.graph.nodes if node.op == "call_function"}
     for node in reversed(backward.graph.nodes):
-        if not node.users and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        if not node.users and node.op == "call_function" and done.get(node.name) == node.target:
             backward.graph.erase_node(node)
     backward.recompile()
     return forward, backward

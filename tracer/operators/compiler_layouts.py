@@ -45,6 +45,13 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
     return mode
 
 
+def has_no_rule(error: Exception) -> bool:
+    """Whether torch does not know what an operator gives, or its gradient, if sizes vary: `_standard_gamma`, `embedding_bag` with
+    sparse gradients."""
+    text = "on tensor with symbolic sizes/strides"
+    return isinstance(error, UnsupportedOperatorException) or isinstance(error, RuntimeError) and text in str(error)
+
+
 def _gives_new_elements(facts: OperatorFacts) -> bool:
     return facts.elementwise and not facts.is_view and not facts.writes
 
