@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 import torch
 
 import tracer
+from tracer.backends.backward_passes import _compiled_nodes
 
 BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)]
 
@@ -276,3 +279,34 @@ def test_a_loss_over_an_empty_batch_has_gradients(backend):
     assert parameter.grad.tolist() == [0.0, 0.0, 0.0]
     compiled(torch.full((2, 3), 2.0)).backward()
     assert parameter.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+class Counted:
+    """A node of autograd's, which counts how often its edges are looked at."""
+
+    looks = 0
+
+    def __init__(self, *before: Counted) -> None:
+        self._before = before
+
+    @property
+    def next_functions(self) -> list[tuple[Counted, int]]:
+        Counted.looks += 1
+        return [(node, 0) for node in self._before]
+
+    def name(self) -> str:
+        return "AddBackward0"
+
+    def _sequence_nr(self) -> int:
+        return 5
+
+
+def test_a_call_looks_at_each_operation_of_a_history_once():
+    """A residual network has two paths past each block, so 2**n paths past n blocks."""
+    node = Counted()
+    for _ in range(20):
+        node = Counted(node, Counted(node))
+    result = types.SimpleNamespace(grad_fn=node, output_nr=0)
+    Counted.looks = 0
+    assert list(_compiled_nodes(result, 0)) == []
+    assert Counted.looks == 41

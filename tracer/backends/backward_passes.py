@@ -108,11 +108,12 @@ class _Passes:
 def _compiled_nodes(tensor: torch.Tensor, since: int) -> Iterator[tuple[Any, int]]:
     """The compiled nodes that a backward pass from a tensor comes to first, with the numbers of their outputs. A node that is not
     made `since` then belongs to an input."""
-    todo = [(tensor.grad_fn, tensor.output_nr)]
+    todo, seen = [(tensor.grad_fn, tensor.output_nr)], set[Any]()
     while todo:
-        node, number = todo.pop()
-        if node is None or node._sequence_nr() < since:
+        node, number = edge = todo.pop()
+        if node is None or edge in seen or node._sequence_nr() < since:
             continue
+        seen.add(edge)
         if node.name() == _COMPILED:
             yield node, number
         else:
