@@ -391,7 +391,8 @@ GENERATORS = [
     "standard_normal()", "integers(0, 50)", "integers(0, 50, endpoint=True)", "integers(9, size=3, dtype=np.int32)",
     "random(dtype=np.float32)",
     "normal(2, 1, (2, 2))", "uniform(0, 1, 3)", "permutation(4)", "choice(5, 3, replace=False)", "choice(9)", "poisson(3)",
-    "standard_normal(3, dtype=np.float32)", "beta(1, 2)", "exponential()",
+    "standard_normal(3, dtype=np.float32)", "beta(1, 2)", "exponential()", "choice([1.5, 0.5, 0.25])", "choice((1, 0.5))",
+    "integers(0, 200, dtype=np.uint8)",
 ]  # fmt: skip
 
 
@@ -434,5 +435,13 @@ def test_the_functions_of_numpy_are_seeded_in_order():
     def f(x):
         np.random.seed(4)
         return x + np.random.rand(), np.random.permutation(5), np.random.choice(9, 2)
+
+    watched(f, X)
+
+
+def test_a_number_with_a_fraction_that_numpy_chooses_is_used_as_it_is():
+    def f(x):
+        share = np.random.choice([1.5, 0.5, 0.25])
+        return x * share, int(8 * share), float(share), x[: int(4 * np.random.choice([0.5, 0.25]))]
 
     watched(f, X)

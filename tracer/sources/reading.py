@@ -187,9 +187,10 @@ def tensor_of_number(number: float) -> torch.Tensor:
 
 
 def tensor_of_drawn(drawn: Any) -> torch.Tensor:
-    """A random number as a tensor without dims; an array of them as the tensor in its memory; a tensor itself."""
+    """A random number, of Python or NumPy, as a tensor without dims; an array of them as the tensor in its memory; a tensor
+    itself."""
     if isinstance(drawn, torch.Tensor):
         return drawn
     if type(drawn) is list:
         return torch.tensor(drawn, dtype=torch.float64 if type(drawn[0]) is float else torch.int64)
-    return torch.from_numpy(drawn) if type(drawn) is np.ndarray else tensor_of_number(drawn)
+    return torch.from_numpy(np.asarray(drawn)) if isinstance(drawn, (np.ndarray, np.generic)) else tensor_of_number(drawn)
