@@ -154,3 +154,25 @@ def test_a_training_step_stops_at_a_loss_that_is_no_number(backend):
     (raised, found), (also_raised, expected) = outcome(lambda fn: tracer.compile(fn, backend=backend)), outcome(lambda fn: fn)
     assert raised == also_raised == ["the loss is not finite"]
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_autograd_has_kept_of_an_input_is_valid_after_the_program_has_raised(backend):
+    weight, total = torch.ones(3, requires_grad=True), torch.ones(3)
+    loss = (weight * total).sum()
+    with pytest.raises(FloatingPointError):
+        tracer.compile(raises_first, backend=backend)(total, torch.full((3,), BAD))
+    assert total._version == 0
+    loss.backward()
+    assert torch.equal(weight.grad, torch.ones(3))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_elements_that_share_memory_are_not_restored_and_break_the_graph(backend):
+    def outcome(fn: Callable[..., Any]) -> tuple[str, list[float]]:
+        total = torch.zeros(1, 3).expand(2, 3)
+        with pytest.raises(FloatingPointError) as raised:
+            fn(total, torch.full((3,), BAD))
+        return str(raised.value), total.tolist()
+
+    assert outcome(tracer.compile(raises_first, backend=backend)) == outcome(raises_first)

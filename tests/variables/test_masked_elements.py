@@ -276,3 +276,138 @@ def test_a_loop_that_sets_elements_is_one_graph():
 
     checked = check(farthest_points, torch.randn(2, 9, 3))
     assert not checked.breaks and len(checked.graphs) == 1
+
+
+def scale_kept(x: Any, y: Any) -> Any:
+    mask, result = x > 0, torch.ones(5, 4)
+    result[mask] = result[mask] * y[mask]
+    result[mask] /= y[mask]
+    part = x[mask] * y[mask]
+    x.add_(1)
+    result[mask] = part**2
+    return result
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_gradient_does_not_need_what_is_written_to_afterwards(backend):
+    def gradient(fn: Callable[..., Any]) -> torch.Tensor:
+        x, y = tensors()
+        y.requires_grad_()
+        fn(x, y).sum().backward()
+        return y.grad
+
+    torch.testing.assert_close(gradient(tracer.compile(scale_kept, backend=backend)), gradient(scale_kept))
+
+
+def set_windows(x: Any, y: Any) -> Any:
+    windows, mask = x.view(-1).unfold(0, 3, 1), torch.zeros(18, 3, dtype=torch.bool)
+    mask[0, 2] = True
+    windows[mask] = windows[mask] * 2
+    return x
+
+
+def set_by_its_own_values(x: Any, y: Any) -> Any:
+    flags = x > 0
+    flags[flags] = (y > 0)[flags]
+    return flags
+
+
+def update_statistics_between(x: Any, y: Any) -> Any:
+    mean, result = torch.tensor([-1.0, 1.0, 1.0, -1.0]), torch.zeros(4)
+    part = y[0][mean > 0]
+    torch.nn.functional.batch_norm(-mean.expand(5, 4) * 30, mean, torch.ones(4), training=True)
+    result[mean > 0] = part
+    return result
+
+
+def change_in_place_between(x: Any, y: Any) -> Any:
+    source, result = y[0] * 1, torch.zeros(4)
+    part = x[0][source > 0]
+    torch.nn.functional.leaky_relu(source, -1.0, inplace=True)
+    result[source > 0] = part
+    return result
+
+
+def change_as_array_between(x: Any, y: Any) -> Any:
+    source, result = torch.tensor([1.0, -1.0, 2.0, -2.0]), torch.zeros(4)
+    part = x[0][source > 0]
+    array = source.numpy()
+    array *= -1
+    result[source > 0] = part
+    return result
+
+
+def change_in_vmap_between(x: Any, y: Any) -> Any:
+    source, result = torch.tensor([1.0, -1.0, 2.0, -2.0]), torch.zeros(4)
+    part = x[0][source > 0]
+    torch.func.vmap(lambda each: each.neg_())(source)
+    result[source > 0] = part
+    return result
+
+
+def change_array_of_the_source(x: Any, y: Any) -> Any:
+    mask = x > 0
+    part = y[mask]
+    array = y.numpy()
+    array *= -1
+    x[mask] = part
+    return x
+
+
+def mask_by_products_of_other_types(x: Any, y: Any) -> Any:
+    square, result = x[:4, :4], torch.zeros(4, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        part = y[:4][(square @ square) > 0.1]
+    result[(square @ square) > 0.1] = part
+    return result
+
+
+def mask_by_signs_of_zero(x: Any, y: Any) -> Any:
+    a, result = torch.tensor([1.0, 2.0, -1.0, -2.0]), torch.zeros(4)
+    result[(a / 0.0) > 0] = y[0][(a / -0.0) > 0]
+    return result
+
+
+CHANGED = [
+    set_windows,
+    set_by_its_own_values,
+    update_statistics_between,
+    change_in_place_between,
+    change_as_array_between,
+    change_in_vmap_between,
+    change_array_of_the_source,
+    mask_by_products_of_other_types,
+    mask_by_signs_of_zero,
+]
+
+
+@pytest.mark.parametrize("program", CHANGED, ids=lambda program: program.__name__)
+def test_masks_and_memory_that_are_not_what_they_seem(program):
+    check(program, *tensors())
+
+
+def test_parameters_are_read_and_written_in_one_graph():
+    def program(weight: torch.nn.Parameter, other: torch.nn.Parameter) -> None:
+        mask = other > 0
+        with torch.no_grad():
+            weight[mask] = other[mask] * 2
+
+    checked = check_made(program, lambda: (tuple(map(torch.nn.Parameter, tensors())), {}))
+    assert not checked.breaks
+
+
+def test_what_autograd_keeps_of_elements_is_not_changed():
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        mask = x > 0
+        part, result = x[mask], torch.zeros(5, 4)
+        result[mask] = part * y[mask]
+        part += 1
+        return result.sum()
+
+    def error(fn: Callable[..., Any]) -> str:
+        x, y = (each.requires_grad_() for each in tensors())
+        with pytest.raises(RuntimeError) as raised:
+            fn(x, y).backward()
+        return str(raised.value)[:60]
+
+    assert error(tracer.compile(program)) == error(program)

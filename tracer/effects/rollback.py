@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from tracer.graph.fakes.memory_overlap import keeps_elements_apart
 from tracer.graph.kernel_launches import launches
 
 # The number of elements up to which a tensor is copied before each call. Behind a write to it the graph may raise (SMALL), or the
@@ -19,14 +20,46 @@ NONE, SMALL, ANY = 0, 1 << 20, sys.maxsize
 # writes to it, which the version does not count; not at all, where a compiler launches the kernel.
 BY_VERSION, BY_LAUNCHES, BY_NOTHING = "version", "launches", "nothing"
 
-Saved = list[tuple[torch.Tensor, str, Any, torch.Tensor | None]]
+_autograd = torch._C._autograd
+
+
+class _Saved(NamedTuple):
+    """A tensor that a graph is about to write to, and how it is now."""
+
+    tensor: torch.Tensor
+    noticed: str
+    number: Any
+    version: int | None
+    copy: torch.Tensor | None
+
+    def is_unwritten(self) -> bool:
+        """Whether neither a kernel nor anything else is known to have written to the tensor since."""
+        return self.number is not None and _NUMBERS[self.noticed](self.tensor) == self.number
+
+    def restore(self) -> None:
+        if self.copy is None:
+            return
+        # Even with the old version: batch norm updates its statistics without counting it.
+        with torch.inference_mode() if self.version is None else torch.no_grad():
+            self.tensor.copy_(self.copy)
+        if self.version is not None:  # what autograd has kept of it is as it was
+            _autograd._unsafe_set_version_counter((self.tensor,), (self.version,))
+
+
+Saved = list[_Saved]
 
 
 def save(how: tuple[tuple[int, str], ...], *tensors: torch.Tensor) -> Saved:
     """The state of the tensors that a graph is about to write to. `how` says of each up to how many elements to copy it, and how
     a write to it is noticed."""
     return [
-        (tensor, noticed, _NUMBERS[noticed](tensor), tensor.detach().clone() if _is_copied(tensor, largest) else None)
+        _Saved(
+            tensor,
+            noticed,
+            _NUMBERS[noticed](tensor),
+            _version(tensor),
+            tensor.detach().clone() if _is_copied(tensor, largest) else None,
+        )
         for (largest, noticed), tensor in zip(how, tensors, strict=True)
     ]
 
@@ -39,12 +72,10 @@ def can_restore(tensors: Sequence[torch.Tensor]) -> bool:
 
 def restore(saved: Saved) -> bool:
     """Restores the tensors and returns True; if one cannot be restored, changes none and returns False."""
-    if any(copy is None and not _is_unwritten(tensor, noticed, number) for tensor, noticed, number, copy in saved):
+    if any(each.copy is None and not each.is_unwritten() for each in saved):
         return False
-    for tensor, _, _, copy in saved:
-        if copy is not None:  # even with the old version: batch norm updates its statistics without counting it
-            with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
-                tensor.copy_(copy)
+    for each in saved:
+        each.restore()
     return True
 
 
@@ -64,14 +95,9 @@ _NUMBERS: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-def _is_unwritten(tensor: torch.Tensor, noticed: str, number: Any) -> bool:
-    """Whether neither a kernel nor anything else is known to have written to a tensor since it had this number."""
-    return number is not None and _NUMBERS[noticed](tensor) == number
-
-
 def _is_copied(tensor: torch.Tensor, largest: int) -> bool:
-    """Whether a tensor is to be copied: on the CPU (other devices report failures too late), not larger than that, and without an
-    autograd history."""
-    if largest == NONE or tensor.device.type != "cpu" or tensor.numel() > largest:
+    """Whether a tensor is to be copied: on the CPU (other devices report failures too late), not larger than that, with a place
+    in memory for each element, and without an autograd history."""
+    if largest == NONE or tensor.device.type != "cpu" or tensor.numel() > largest or not keeps_elements_apart(tensor):
         return False
     return tensor.is_leaf or not tensor.requires_grad

@@ -8,6 +8,7 @@ always has a result. So that a traced program raises what it raises in eager mod
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -48,6 +49,22 @@ def lies_over_itself(tensor: torch.Tensor) -> bool:
     """Whether a fake, as an expanded tensor, has an element that stands at several places."""
     layout = _layout(tensor)
     return layout is not None and 0 not in layout[0] and _is_repeated(layout)
+
+
+def keeps_elements_apart(tensor: torch.Tensor) -> bool:
+    """Whether each element of a tensor, fake or real, has a place of its own, as far as sizes and strides tell. Decided on
+    symbols, it is a guard. False where it is not known: for dims that pass through one another, and sizes that depend on data."""
+    if tensor.layout is not torch.strided:
+        return True
+    dims = [(hint(stride), stride, size) for size, stride in zip(tensor.shape, tensor.stride())]
+    if any(known is None or hint(size) is None for known, _, size in dims):
+        return False
+    reach: Any = 0
+    for _, stride, size in sorted(dims, key=operator.itemgetter(0)):
+        if size != 1 and not reach < stride:
+            return False
+        reach += (size - 1) * stride
+    return True
 
 
 def _is_repeated(layout: Layout) -> bool:

@@ -16,10 +16,10 @@ from torch import fx
 from tracer import config
 from tracer.errors import Unsupported
 from tracer.graph.fakes.fake_tensors import is_plain_fake, storage_of
-from tracer.graph.output_graph import MUST_RUN
+from tracer.graph.fakes.memory_overlap import keeps_elements_apart
 from tracer.graph_breaks import reason
 from tracer.locations import UserLocation
-from tracer.operators.facts import writes
+from tracer.operators.facts import name_of
 from tracer.operators.layout import hint, same
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import ConstantVariable, NamedMethodVariable
@@ -37,6 +37,10 @@ _METHODS = frozenset(
     "logical_not logical_and logical_or".split()
 )
 _LARGEST_MASK = 8  # operations that are compared to see whether two masks are equal
+_OF_MASKS = frozenset(
+    "eq ne lt le gt ge and or xor invert logical_not logical_and logical_or isnan isinf isfinite abs neg".split()
+)
+_TRUE = ConstantVariable(True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +49,7 @@ class _Subscript:
 
     mask: TensorVariable
     mask_node: fx.Node
+    is_fresh: bool  # it was computed just before
     writes: int  # how many there had been in the trace
     modes: tuple[bool, bool]
     step: int
@@ -65,7 +70,8 @@ def masked_elements(tx: Tracer, tensor: TensorVariable, key: VariableTracker) ->
     if not _are_equal(tensor.fake.shape[:dims], mask.fake.shape):
         return None
     number = len(tx.output.world.fake_mode.writes)
-    subscript = _Subscript(mask, mask.node, number, _modes(), tx.break_step(), tx.trace.user_stack())
+    is_fresh = mask.node.next.op == "root"
+    subscript = _Subscript(mask, mask.node, is_fresh, number, _modes(), tx.break_step(), tx.trace.user_stack())
     return MaskedElements(tensor, subscript)
 
 
@@ -83,7 +89,7 @@ class MaskedElements(VariableTracker):
         self.node = whole.node
         self.subscript = subscript
         self.computed = computed
-        self.is_operand = False  # whether other elements were computed from these
+        self.is_saved = False  # whether autograd may keep these for the gradient of others
 
     def python_type(self) -> type:
         return cast("type", torch.Tensor)
@@ -94,65 +100,72 @@ class MaskedElements(VariableTracker):
     # -- operations on each element ----------------------------------------------------------------------------------
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> MaskedElements:
-        if op not in _BINARY:
+        squares = op == "**" and not reflected and other.is_constant() and other.constant() == 2
+        if op not in _BINARY and not squares:
             self._refuse()
-        mine, right = self._operand(tx), self._beside(tx, other)
+        mine, right = self._operands(tx, other)
         return self._result(tx.binary(op, right, mine) if reflected else tx.binary(op, mine, right), mine)
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker:
-        if self.is_operand and self.whole.fake.requires_grad:  # what was computed may need the old elements for its gradient
+        if self.is_saved or other is self:  # the gradient of what was computed needs the old elements
             self._refuse()
         result = self.binary(tx, op, other, False).whole
         before, after = self.whole.fake, result.fake
         if before.dtype != after.dtype or before.dim() != after.dim() or not _are_equal(before.shape, after.shape):
             self._refuse()
         tx.output.journal.refuse("it changes elements that a mask selects")
-        self.whole, self.node, self.computed, self.is_operand = result, result.node, True, False
+        self.whole, self.node, self.computed, self.is_saved = result, result.node, True, False
         return self
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker:
-        mine, right = self._operand(tx), self._beside(tx, other)
+        mine, right = self._operands(tx, other)
         return self._result(tx.compare(op, mine, right), mine)
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker:
         if op not in _UNARY:
             self._refuse()
-        mine = self._operand(tx)
+        (mine,) = self._operands(tx)
         return self._result(tx.unary(op, mine), mine)
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
+        if name == "contiguous" and not args and not kwargs:
+            return self
         if name not in _METHODS:
             self._refuse()
-        mine = self._operand(tx)
-        operands = [self._beside(tx, arg) for arg in args]
-        named = {key: self._beside(tx, arg) for key, arg in kwargs.items()}
-        return self._result(mine.call_method(tx, name, operands, named), mine)
+        mine, *operands = self._operands(tx, *args, *kwargs.values())
+        named = dict(zip(kwargs, operands[len(args) :]))
+        return self._result(mine.call_method(tx, name, operands[: len(args)], named), mine)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("dtype", "device"):
             return self.whole.get_attr(tx, name)
         return NamedMethodVariable(self, name) if name in _METHODS else self._refuse()
 
-    def _operand(self, tx: Tracer) -> TensorVariable:
-        """The whole tensor as an operand. If it has a gradient, elements that were not selected are ones: their gradients are
-        computed as well, and zero times infinity is no number."""
-        self._check_unchanged(tx)
-        fake = self.whole.fake
-        if fake.dtype.is_complex:  # whose products depend on the place, in the last bit
-            self._refuse()
-        self.is_operand = True
-        if self.computed or not (fake.requires_grad and torch.is_grad_enabled()):
-            return self.whole
-        return _chosen(tx, self.subscript.mask, self.whole, ConstantVariable(1))
+    def _operands(self, tx: Tracer, *others: VariableTracker) -> list[Any]:
+        """These elements and others as the operands of an operation on whole tensors.
 
-    def _beside(self, tx: Tracer, other: VariableTracker) -> VariableTracker:
-        """Another operand: elements of the same places, a number, or a tensor that is the same for all places."""
-        if isinstance(other, MaskedElements):
-            if not self._is_mask(other.subscript.mask) or other.whole.fake.dim() != self.whole.fake.dim():
+        Where autograd records it, elements that were not selected are ones, in a tensor of its own: their gradients are computed
+        as well, and zero times infinity is no number; and what autograd keeps is not what the program may write to."""
+        selected = [each for each in (self, *others) if isinstance(each, MaskedElements)]
+        for each in selected:
+            if not self._is_mask(tx, each.subscript.mask) or each.whole.fake.dim() != self.whole.fake.dim():
                 self._refuse()
-            return other._operand(tx)
+        recorded = torch.is_grad_enabled() and any(each.whole.fake.requires_grad for each in selected)
+        return [
+            each._operand(tx, recorded) if isinstance(each, MaskedElements) else self._beside(each) for each in (self, *others)
+        ]
+
+    def _operand(self, tx: Tracer, recorded: bool) -> TensorVariable:
+        self._check_unchanged(tx)
+        if self.whole.fake.dtype.is_complex:  # whose products depend on the place, in the last bit
+            self._refuse()
+        self.is_saved |= recorded
+        return _chosen(tx, self.subscript.mask, self.whole, _TRUE) if recorded and not self.computed else self.whole
+
+    def _beside(self, other: VariableTracker) -> VariableTracker:
+        """Another operand: a number, or a tensor that is the same for all places."""
         if isinstance(other, SymNodeVariable) or other.is_constant() and isinstance(other.constant(), (int, float, torch.dtype)):
             return other
         fake: Any = getattr(other, "fake", None)
@@ -172,17 +185,23 @@ class MaskedElements(VariableTracker):
 
     def put_into(self, tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> VariableTracker:
         """The whole value of the tensor behind `tensor[key] = self`."""
-        fake, mine = tensor.fake, self.whole.fake
+        fake, mine, mask = tensor.fake, self.whole.fake, self.subscript.mask
         same_kind = _is_plain(tensor) and fake.dtype == mine.dtype and fake.device == mine.device and fake.dim() == mine.dim()
-        if not same_kind or not self._is_mask(key) or not _are_equal(fake.shape, mine.shape):
+        if not same_kind or not self._is_mask(tx, key) or not _are_equal(fake.shape, mine.shape):
+            self._refuse()
+        if not keeps_elements_apart(fake) or storage_of(fake) == storage_of(mask.fake):  # PyTorch writes in order, or refuses to
             self._refuse()
         self._check_unchanged(tx)
-        return _chosen(tx, self.subscript.mask, self.whole, tensor)
+        return _chosen(tx, mask, self.whole, tensor)
 
-    def _is_mask(self, key: VariableTracker) -> bool:
+    def _is_mask(self, tx: Tracer, key: VariableTracker) -> bool:
         """Whether a subscript is the mask that has selected the elements, or one that was computed just as that was."""
-        node = getattr(key, "node", None)
-        return key is self.subscript.mask or _is_plain(key) and _give_the_same(self.subscript.mask_node, cast("fx.Node", node))
+        if key is self.subscript.mask:
+            return True
+        writes = len(tx.output.world.fake_mode.writes)
+        if not _is_plain(key) or not self.subscript.is_fresh or writes > self.subscript.writes:
+            return False
+        return _give_the_same(self.subscript.mask_node, cast("TensorVariable", key).node)
 
     def _check_unchanged(self, tx: Tracer) -> None:
         """Refuses elements if what they were read from, or the mask, was changed since, or gradients were switched."""
@@ -237,7 +256,7 @@ class MaskedElements(VariableTracker):
 
 
 def _is_plain(value: VariableTracker) -> bool:
-    return getattr(value, "cls", None) is torch.Tensor and is_plain_fake(getattr(value, "fake", None))
+    return getattr(value, "cls", None) in (torch.Tensor, torch.nn.Parameter) and is_plain_fake(getattr(value, "fake", None))
 
 
 def _modes() -> tuple[bool, bool]:
@@ -259,23 +278,18 @@ def _chosen(tx: Tracer, mask: TensorVariable, where_true: VariableTracker, other
 
 
 def _give_the_same(first: fx.Node, second: fx.Node) -> bool:
-    """Whether a later node computes what an earlier one has: the same operations of the same values, with no write since."""
-    later = first
-    while later is not second:
-        later = later.next
-        if later.op == "root" or later.op != "placeholder" and writes(later.target, later.kwargs):
-            return False
+    """Whether two nodes compute the same of the same values, by operations that nothing but these decides about."""
     budget = _LARGEST_MASK
 
     def alike(one: Any, other: Any) -> bool:
         nonlocal budget
         if not isinstance(one, fx.Node) or not isinstance(other, fx.Node):
-            return type(one) is type(other) and one == other
+            return type(one) is type(other) and repr(one) == repr(other)  # 0.0 is not -0.0
         if one is other:
             return True
         budget -= 1
-        same = budget >= 0 and one.op == other.op != "placeholder" and one.target == other.target and one.kwargs == other.kwargs
-        if not same or MUST_RUN in one.meta or MUST_RUN in other.meta or len(one.args) != len(other.args):
+        same = budget >= 0 and one.op == other.op and one.target == other.target and len(one.args) == len(other.args)
+        if not same or name_of(one.target).strip("_") not in _OF_MASKS or one.kwargs or other.kwargs:
             return False
         return all(map(alike, one.args, other.args))
 
