@@ -98,6 +98,9 @@ _NUMBERS: dict[str, Callable[[torch.Tensor], Any]] = {
 def _is_copied(tensor: torch.Tensor, largest: int) -> bool:
     """Whether a tensor is to be copied: on the CPU (other devices report failures too late), not larger than that, with a place
     in memory for each element, and without an autograd history."""
-    if largest == NONE or tensor.device.type != "cpu" or tensor.numel() > largest or not keeps_elements_apart(tensor):
+    if largest == NONE or tensor.device.type != "cpu" or tensor.numel() > largest:
         return False
-    return tensor.is_leaf or not tensor.requires_grad
+    if tensor.requires_grad and not tensor.is_leaf:
+        return False
+    plain = type(tensor) is torch.Tensor and tensor.layout is torch.strided
+    return plain and tensor.is_contiguous() or keeps_elements_apart(tensor)  # the latter takes as long as the copy of a small one

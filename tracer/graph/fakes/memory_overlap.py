@@ -8,7 +8,6 @@ always has a result. So that a traced program raises what it raises in eager mod
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -54,13 +53,12 @@ def lies_over_itself(tensor: torch.Tensor) -> bool:
 def keeps_elements_apart(tensor: torch.Tensor) -> bool:
     """Whether each element of a tensor, fake or real, has a place of its own, as far as sizes and strides tell. Decided on
     symbols, it is a guard. False where it is not known: for dims that pass through one another, and sizes that depend on data."""
-    if tensor.layout is not torch.strided:
-        return True
-    dims = [(hint(stride), stride, size) for size, stride in zip(tensor.shape, tensor.stride())]
-    if any(known is None or hint(size) is None for known, _, size in dims):
-        return False
+    layout = _layout(tensor)
+    if layout is None:
+        return tensor.layout is not torch.strided
     reach: Any = 0
-    for _, stride, size in sorted(dims, key=operator.itemgetter(0)):
+    for dim in sorted(range(tensor.dim()), key=layout[1].__getitem__):
+        size, stride = tensor.shape[dim], tensor.stride(dim)
         if size != 1 and not reach < stride:
             return False
         reach += (size - 1) * stride

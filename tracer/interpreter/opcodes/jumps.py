@@ -45,12 +45,13 @@ def _once_more(tx: Frame) -> None:
 def _is_false(tx: Frame, value: VariableTracker) -> bool:
     """Whether a value is false. If the body of `if value:` only raises, and data decide, the graph tests at run time that it is
     false."""
-    if _is_tested_in_graph(tx, value) and _only_raises(tx):
-        _test_not(tx, value)
-        return True
-    if _is_tested_in_graph(tx, value) and _target_only_raises(tx):
-        _test(tx, value)
-        return False
+    if _is_tested_in_graph(tx, value):
+        if _only_raises(tx):
+            _test_not(tx, value)
+            return True
+        if _target_only_raises(tx):
+            _test(tx, value)
+            return False
     return not (_decided_unless_raising(tx, value, False) if isinstance(value, SymNodeVariable) else value.truth(tx))
 
 
@@ -119,9 +120,9 @@ def _decided_unless_raising(tx: Frame, value: SymNodeVariable, quiet: bool) -> b
 
 
 def _is_tested_in_graph(tx: Frame, value: VariableTracker) -> bool:
-    if not isinstance(value, TensorVariable) or value.known is not None or not tx.trace.raises.can_be_tested():
+    if not isinstance(value, TensorVariable) or value.known is not None:
         return False
-    return bool(value.fake.device.type != "meta" and value.fake.numel() == 1)
+    return bool(value.fake.device.type != "meta" and value.fake.numel() == 1) and tx.trace.raises.can_be_tested()
 
 
 def _test(tx: Frame, value: VariableTracker, message: str | None = None) -> None:

@@ -130,8 +130,6 @@ class MaskedElements(VariableTracker):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        if name == "contiguous" and not args and not kwargs:
-            return self
         if name not in _METHODS:
             self._refuse()
         mine, *operands = self._operands(tx, *args, *kwargs.values())
