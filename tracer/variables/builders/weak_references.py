@@ -12,9 +12,10 @@ from tracer.graph_breaks import unsupported
 from tracer.guards.identity import TypeMatch, WeakrefAlive
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import type_name
-from tracer.protocol.variable import VariableTracker
+from tracer.protocol.variable import VariableTracker, whole
 from tracer.sources.attributes import ProxyTargetSource, WeakTargetSource
 from tracer.sources.base import Source
+from tracer.sources.roots import BuiltinSource, GlobalSource, ModuleGlobalsSource, ModuleSource
 from tracer.variables.builders.builder import VariableBuilder, tracks
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import NONE
@@ -208,14 +209,51 @@ def leads_to(effects: Effects, values: Iterable[Any], targets: Container[Variabl
 
 def is_held(tx: Tracer, target: VariableTracker) -> bool:
     """Whether a target is certainly alive. Objects that the trace made, arguments of the frame and, once existing ones may have
-    dropped something, all others need a variable, an operand of an open frame or a stored global that leads to them."""
+    dropped something, all others need a variable, an operand of an open frame or a global that leads to them."""
     is_input = target.source is not None
     obj = target.real(tx) if is_input and isinstance(target, TensorVariable) else target.identity()
     stored = [value for _, _, value in tx.effects.stored_globals()]
     if is_input and not tx.effects.may_release() and not any(argument is obj for argument in tx.trace.builder.arguments):
         return True
     held = [*stored, *_in_frames(tx)]
-    return any(isinstance(value, Unwrapped) and value.value is obj for value in held) or leads_to(tx.effects, held, (target,))
+    if any(isinstance(value, Unwrapped) and value.value is obj for value in held) or leads_to(tx.effects, held, (target,)):
+        return True
+    return is_input and _is_where_it_was(tx, target)
+
+
+def _is_where_it_was(tx: Tracer, target: VariableTracker) -> bool:
+    """Whether an object is still held by what held it before the frame ran: the trace has changed nothing on the way to it, which
+    starts at a global, a module, or a variable of an open frame."""
+    in_frames = {value.source for value in _in_frames(tx) if isinstance(value, (VariableTracker, Unwrapped))}
+    source, way = target.source, []
+    assert source is not None
+    while source.is_kept and source not in in_frames:
+        assert source.base is not None
+        source = source.base
+        way.append(source)
+    builder = tx.trace.builder
+    found = {variable.source: value for value, variable in builder.met()}
+    if source not in found or not (source in in_frames or _is_kept_root(tx, source)):
+        return False
+    changed = {whole(value) for value in tx.effects.mutated}
+    changed_places = {value.source for value in changed}
+    holder = None
+    for place in reversed(way):
+        if place in found:
+            holder = found[place]
+        else:
+            for step, key in place.steps():
+                holder = step.function(holder, key) if step.keyed else step.function(holder)
+        if place in changed_places or builder.known(holder) in changed or builder.known(_C.instance_dict(holder)) in changed:
+            return False
+    return True
+
+
+def _is_kept_root(tx: Tracer, root: Source) -> bool:
+    """Whether it is a module, or a global that the trace has not stored."""
+    if isinstance(root, (GlobalSource, ModuleGlobalsSource)):
+        return all(name != root.global_name for _, name, _ in tx.effects.stored_globals())
+    return isinstance(root, (ModuleSource, BuiltinSource))
 
 
 def _in_frames(tx: Tracer) -> list[Any]:
