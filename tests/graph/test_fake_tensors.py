@@ -99,6 +99,21 @@ def test_results_of_autograd_are_no_leaves(world) -> None:
     assert world.env.guards == []
 
 
+def test_views_of_results_of_autograd_may_be_written_to(world) -> None:
+    result = torch.randn(4, 3, requires_grad=True) * 2
+    fake = world.fakify(result.t()[1:], X, [S, S])
+    with world.propagate():
+        fake.add_(1)
+    assert fake._is_view() and not fake._base.is_leaf and fake.stride() == (1, 3)
+
+
+@pytest.mark.parametrize("view", [lambda leaf: leaf[1:], lambda leaf: (leaf * 2).unbind()[0]], ids=["leaf", "one of several"])
+def test_views_that_autograd_forbids_to_write_to_are_told(world, view) -> None:
+    fake = world.fakify(view(torch.randn(4, 3, requires_grad=True)), X)
+    with world.propagate(), pytest.raises(RuntimeError, match="a leaf Variable|multiple views"):
+        fake.add_(1)
+
+
 def test_making_fakes_records_no_guards(world) -> None:
     world.fakify(torch.randn(4, 3, 5, 7).to(memory_format=torch.channels_last), X)
     world.fakify(torch.randn(4, 3)[:, 1:], Y)

@@ -49,6 +49,8 @@ NAMES = (
     "torch._C._VariableFunctions",
     "torch._C._are_functorch_transforms_active",
     "torch._C._autograd.CreationMeta",
+    "torch._C._autograd._get_creation_meta",
+    "torch._C._autograd._set_creation_meta",
     "torch._C._autograd._top_saved_tensors_default_hooks",
     "torch._C._cpu._get_cpu_capability",
     "torch._C._disabled_torch_function_impl",

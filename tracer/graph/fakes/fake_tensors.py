@@ -170,10 +170,15 @@ class FakeWorld:
 
     def _with_autograd(self, tensor: torch.Tensor, fake: FakeTensor) -> FakeTensor:
         if tensor.requires_grad:
-            fake.requires_grad_(True)
-            if not tensor.is_leaf:
+            base = None if tensor.is_leaf else tensor._base
+            if tensor.is_leaf or (base is not None and base.is_leaf):
+                fake.requires_grad_(True)
+            else:
+                with_history(lambda: fake)
+            if base is not None:
                 with torch.enable_grad(), self.fake_mode:
-                    fake = fake.view_as(fake) if tensor._is_view() else fake.clone(memory_format=torch.preserve_format)
+                    fake = fake.view_as(fake)
+                torch._C._autograd._set_creation_meta(fake, torch._C._autograd._get_creation_meta(tensor))
         if isinstance(tensor, torch.nn.Parameter):
             mark_as_parameter(fake)
         return fake
