@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tracer
 from tests.support import captured, check
 
 X = torch.ones(3)
@@ -104,3 +105,24 @@ def test_sorting_compares_as_often_as_cpython():
         return x + 1, [item.number for item in items], list(LOG)
 
     captured(fn, X)
+
+
+def test_a_number_that_varies_is_no_singleton_of_another_type():
+    def fn(x, n):
+        return x * n, n is True, n is False, n is not None, (x.shape[0] > n) is True, (x.shape[0] > n) is not False
+
+    traced = tracer.compile(fn, fullgraph=True, dynamic=True)
+    x = torch.ones(7)
+    for n in (3, 4, 5):
+        assert traced(x, n)[1:] == fn(x, n)[1:]
+    assert traced.stats()["compiles"] == 1
+    assert traced(x, 9)[1:] == fn(x, 9)[1:]
+
+
+def test_a_text_is_repeated_as_often_as_a_number_says_that_varies():
+    def fn(x, n):
+        return x + n, "-" * n, n * b"ab"
+
+    traced = tracer.compile(fn, fullgraph=True, dynamic=True)
+    for n in (3, 4, 0, -1):
+        assert traced(torch.ones(2), n)[1:] == fn(torch.ones(2), n)[1:]

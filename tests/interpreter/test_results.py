@@ -45,3 +45,35 @@ def test_sizes_of_results_are_symbols_where_those_of_the_inputs_are():
 
 def test_a_result_that_no_fake_stands_for_breaks_the_graph():
     breaks(lambda x: (x + 1).to_sparse().to_dense(), X)
+
+
+IN_PLACE_ON_LISTS = {
+    "a list": lambda tensors: torch._foreach_mul_(tensors, 2),
+    "a list by name": lambda tensors: torch._foreach_copy_(self=tensors, src=[tensor + 1 for tensor in tensors]),
+    "a tuple": lambda tensors: torch._foreach_zero_(tuple(tensors)),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE_ON_LISTS)
+def test_an_operation_in_place_on_a_list_gives_the_list(name):
+    def fn(x, y):
+        tensors = [x, y]
+        given = IN_PLACE_ON_LISTS[name](tensors)
+        if given is tensors:
+            given.append(x + 1)
+        return given, type(given), given is tensors, tensors
+
+    captured(fn, X, X + 1)
+
+
+def test_a_list_that_a_function_of_the_graph_returns_can_be_changed():
+    @tracer.allow_in_graph
+    def same(tensors):
+        return tensors
+
+    def fn(x):
+        given = same([x, x + 1])
+        given.append(x.sin())
+        return given
+
+    captured(fn, X)

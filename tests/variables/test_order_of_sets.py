@@ -124,6 +124,49 @@ def test_a_set_made_from_one_that_changes_can_be_asked_for_its_elements() -> Non
     captured(f, X, {0, 1, 9})
 
 
+@pytest.mark.parametrize("elements", [{3, 1, 40, 17}, {"b", "a", "c", "z"}], ids=["ints", "strings"])
+def test_what_does_not_depend_on_the_order_is_asked_of_a_set_that_changes(elements: set[Any]) -> None:
+    added = type(min(elements))(100)
+
+    def f(x: torch.Tensor, existing: set[Any]) -> Any:
+        first = min(existing)
+        existing.discard(first)
+        existing.add(added)
+        return x + 1, first, min(existing), max(existing), sorted(existing, reverse=True), any(existing), all(existing)
+
+    captured(f, X, elements)
+
+
+def test_ints_are_summed_in_any_order_and_floats_in_that_of_the_set() -> None:
+    def f(x: torch.Tensor, existing: set[Any]) -> Any:
+        existing.add(2)
+        return x + 1, sum(existing)
+
+    captured(f, X, {1, 40, 17})
+    breaks(f, X, {1e16, 1.0, -1e16})
+
+
+def test_a_set_that_loses_elements_keeps_its_order() -> None:
+    def f(x: torch.Tensor, existing: set[int]) -> Any:
+        for element in (9, 33, 5):
+            existing.discard(element)
+        existing.remove(16)
+        return x + 1, list(existing), [element * 2 for element in existing], max(existing, key=lambda element: element % 8)
+
+    captured(f, X, set(range(0, 300, 3)) - {3} | {16, 8})
+
+
+def test_a_set_in_another_order_is_traced_anew() -> None:
+    def f(x: torch.Tensor, existing: set[int]) -> Any:
+        existing.discard(1)
+        return x + 1, list(existing)
+
+    traced = tracer.compile(f, fullgraph=True)
+    for elements in ([8, 0, 1], [0, 8, 1], [8, 0, 1]):
+        assert traced(X, set(elements))[1] == f(X, set(elements))[1]
+    assert traced.stats()["compiles"] == 2
+
+
 def test_equal_elements_are_those_that_cpython_keeps() -> None:
     def f(x: torch.Tensor) -> Any:
         sets = {1, 2} & {True}, {1} & {True, 5}, {1}.intersection([True, 1]), {1} | {True}, {1, 3} ^ {True}

@@ -19,7 +19,7 @@ from tracer.interpreter.module_calls import MODULE_CALLS, refuse_backward_hooks
 from tracer.interpreter.object_model import guard_globals
 from tracer.interpreter.overriding import may_override
 from tracer.interpreter.real_values import real_value
-from tracer.operators.facts import takes_one_for_all, writes
+from tracer.operators.facts import gives_something, takes_one_for_all, writes
 from tracer.protocol.inlining import allows_inlining
 from tracer.protocol.lookups import lookup, rely_on_code, rely_on_process
 from tracer.protocol.models import code_model_of, instance_models, is_foldable, is_in_graph, is_of_plain_tensors, model_of
@@ -210,7 +210,9 @@ def call_in_graph(tx: Tracer, function: Any, args: list[VariableTracker], kwargs
     graph_kwargs = {key: _argument_of(tx, function, key, value) for key, value in kwargs.items()}
     if writes(function, kwargs):
         with writing(tx, *args, *kwargs.values()):
-            return tx.output.call_function(function, graph_args, graph_kwargs)
+            result = tx.output.call_function(function, graph_args, graph_kwargs)
+        # torch's Python binding gives the list itself that such an operator writes to, which has no result in its schema
+        return result if result.is_none() or gives_something(function) else (args[0] if args else kwargs["self"])
     return tx.output.call_function(function, graph_args, graph_kwargs)
 
 

@@ -110,9 +110,10 @@ def is_same(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     if not (_is_singleton(left) or _is_singleton(right)):
         tx.output.journal.refuse("it compares identities")
     if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
-        other = right if isinstance(left, SymNodeVariable) else left
-        if not issubclass(other.python_type(), (int, float)):
+        if left.python_type() is not right.python_type():
             return False
+        if left.python_type() is bool:
+            return left.truth(tx) is right.truth(tx)
         unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
     if issubclass(left.python_type(), np.generic) and left.python_type() is right.python_type():
         unsupported("identity-of-a-value", left=left.describe(), right=right.describe())

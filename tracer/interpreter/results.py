@@ -80,7 +80,7 @@ def _wrap_sequence(output: OutputGraph, node: fx.Node, example: Any) -> Variable
         return SizeVariable(items)
     if cls is tuple:
         return TupleVariable(items)
-    if cls is list:
+    if issubclass(cls, list):  # also FX's own, which is an argument of the operation
         return ListVariable(items)
     return NamedTupleVariable(items, cls)
 

@@ -154,12 +154,14 @@ def _reversed(tx: Tracer, obj: Value, /) -> Value:
 
 @models(sorted)
 def _sorted(tx: Tracer, iterable: Value, /, *, key: Value = NONE, reverse: Value = FALSE) -> Value:
-    return ListVariable(tx.sorted(iterable.collect(tx), key, reverse))
+    any_order = isinstance(iterable, SetVariable) and key.is_none()
+    items = iterable.iterate_in_any_order(tx).drain(tx) if any_order else iterable.collect(tx)
+    return ListVariable(tx.sorted(items, key, reverse))
 
 
 @models(all)
 def _all(tx: Tracer, iterable: Value, /) -> Value:
-    iterator = iterable.iterate(tx)
+    iterator = iterable.iterate_in_any_order(tx)
     while (item := iterator.next(tx)) is not None:
         if not item.truth(tx):
             return boolean(False)
@@ -168,7 +170,7 @@ def _all(tx: Tracer, iterable: Value, /) -> Value:
 
 @models(any)
 def _any(tx: Tracer, iterable: Value, /) -> Value:
-    iterator = iterable.iterate(tx)
+    iterator = iterable.iterate_in_any_order(tx)
     while (item := iterator.next(tx)) is not None:
         if item.truth(tx):
             return boolean(True)
@@ -180,7 +182,7 @@ def _sum(tx: Tracer, iterable: Value, /, start: Value = ZERO) -> Value:
     if start.is_constant() and isinstance(start.constant(), (str, bytes)):
         kind, prefix = ("strings", "") if isinstance(start.constant(), str) else ("bytes", "b")
         tx.raise_error(TypeError, f"sum() can't sum {kind} [use {prefix}''.join(seq) instead]")
-    iterator = iterable.iterate(tx)
+    iterator = iterable.iterate_in_any_order(tx)
     total = start
     numbers: list[Any] | None = []
     while (item := iterator.next(tx)) is not None:
@@ -216,7 +218,8 @@ def _min_or_max(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key
     if not args or (len(args) > 1 and default is not None):
         unsupported("call-arguments", error=function.__name__)
     plain = key.is_none()
-    iterator = (TupleVariable(args) if len(args) > 1 else args[0]).iterate(tx)
+    items = TupleVariable(args) if len(args) > 1 else args[0]
+    iterator = items.iterate_in_any_order(tx) if plain else items.iterate(tx)
     best = iterator.next(tx)
     if best is None:
         if default is not None:

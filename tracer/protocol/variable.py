@@ -171,6 +171,11 @@ class VariableTracker:
         """iter(self)"""
         unsupported("unsupported-iteration", value=self.describe())
 
+    def iterate_in_any_order(self, tx: Tracer) -> VariableTracker:
+        """As `iterate`, for a caller whose result is the same in whatever order it is given ints or strings, no two of which are
+        equal."""
+        return self.iterate(tx)
+
     def next(self, tx: Tracer) -> VariableTracker | None:
         """next(self), None when exhausted."""
         unsupported("unsupported-iteration", value=self.describe())

@@ -35,9 +35,10 @@ class Listed:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Existing:
-    """A set that existed before the frame ran, in the state that it had then."""
+    """A set that existed before the frame ran, in the state that it had then: its elements, in order."""
 
     value: Any
+    elements: tuple[VariableTracker, ...]
 
     def is_as_it_was(self) -> bool:
         return self.value.history is self
@@ -90,6 +91,12 @@ def unrolled(history: History) -> tuple[Origin, list[Step]]:
         steps.append(history)
         history = history.before
     return history, steps[::-1]
+
+
+def keeps_order(history: History) -> Existing | None:
+    """The set in whose order a set is iterated that has lost some of its elements since. CPython makes no new table for that."""
+    origin, steps = unrolled(history)
+    return origin if isinstance(origin, Existing) and all(step.method == "discard" for step in steps) else None
 
 
 def can_be_filled(history: History) -> bool:

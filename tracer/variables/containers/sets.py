@@ -83,7 +83,9 @@ class SetVariable(BuiltinVariable):
             shadow = None if elements is None else self.cls(iter(elements))
         self.shadow = shadow
         if history is None:
-            history = Made(self.cls, (Listed(tuple(entries.values())),)) if source is None else Existing(self)
+            history = (
+                Made(self.cls, (Listed(tuple(entries.values())),)) if source is None else Existing(self, tuple(entries.values()))
+            )
         self.history = history
         self.changed_at = 0  # the step of the first change of a set that existed before the frame
 
@@ -113,9 +115,10 @@ class SetVariable(BuiltinVariable):
         """The elements in the order in which CPython iterates over the set."""
         if len(self.entries) < 2:
             return list(self.entries.values())
-        if isinstance(self.history, Existing):
-            members = tuple(item.constant() for item in self.entries.values())
-            tx.guard(SetOrderMatch(self.history.value.source, members))
+        existing = set_history.keeps_order(self.history)
+        if existing is not None:
+            members = tuple(item.constant() for item in existing.elements)
+            tx.guard(SetOrderMatch(existing.value.source, members))
             return list(self.entries.values())
         if self.shadow is None:
             unsupported("set-order", value=self.describe())
@@ -128,6 +131,11 @@ class SetVariable(BuiltinVariable):
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         return SetIterator(self, self.ordered(tx))
+
+    def iterate_in_any_order(self, tx: Tracer) -> VariableTracker:
+        items = list(self.entries.values())
+        classes = {item.python_type() if item.is_constant() else None for item in items}
+        return SetIterator(self, items) if classes <= {int, bool} or classes <= {str} else self.iterate(tx)
 
     # -- protocol ------------------------------------------------------------------------------------------------
 

@@ -53,10 +53,10 @@ class SymNodeVariable(VariableTracker):
         if is_left_to(other, self.python_type()(1), op, reflected):
             return None
         other = plain_value(other)
+        if other.is_constant() and isinstance(other.constant(), (enum.Enum, str, bytes)):  # gives a member or a text, or raises
+            return self.specialize(tx).binary(tx, op, other, reflected)
         if not is_number(other):
             return None
-        if other.is_constant() and isinstance(other.constant(), enum.Enum):  # its operators may return a member
-            return self.specialize(tx).binary(tx, op, other, reflected)
         pair = (other, self) if reflected else (self, other)
         _assume_defined(tx, op, *pair)
         if op == "^" and all(number.python_type() is bool for number in pair):
