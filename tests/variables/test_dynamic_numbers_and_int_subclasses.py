@@ -7,6 +7,7 @@ import enum
 import pytest
 import torch
 
+import tracer
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -85,3 +86,24 @@ def test_members_are_in_their_own_class_whatever_their_numbers():
 
     traced = compiled(fn, Settings())
     assert traced(torch.ones(2))[1:] == fn(torch.ones(2))[1:]
+
+
+TAKES_NO_SYMBOLIC_BOOL = {
+    "a tensor of it": lambda x, large: torch.tensor(large),
+    "a tensor of several": lambda x, large: torch.tensor([large, not large], dtype=torch.float64),
+    "a tensor like another": lambda x, large: x.new_tensor(large),
+    "a keyword of an operator": lambda x, large: x.sum(0, keepdim=large),
+    "an index": lambda x, large: x[large],
+}
+
+
+@pytest.mark.parametrize("name", TAKES_NO_SYMBOLIC_BOOL)
+def test_a_comparison_of_sizes_goes_where_an_operator_takes_a_plain_bool(name):
+    def fn(x):
+        return TAKES_NO_SYMBOLIC_BOOL[name](x, x.shape[0] > 3)
+
+    traced = tracer.compile(fn, fullgraph=True, dynamic=True)
+    for rows in (2, 5, 3, 4):
+        x = torch.arange(float(rows))
+        torch.testing.assert_close(traced(x), fn(x), rtol=0, atol=0)
+    assert traced.stats()["compiles"] == 2

@@ -10,6 +10,7 @@ import sys
 import pytest
 import torch
 
+import tracer
 from tests.support import breaks, captured, check, check_made
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -367,3 +368,17 @@ def test_the_name_of_an_attribute_is_the_text_that_a_member_holds():
             return *found, str(error)
 
     captured(fn, X)
+
+
+def test_members_by_a_value_that_varies():
+    class Stage(enum.Flag):
+        PREFILL = 1
+        DECODE = 2
+        DRAFT = 4
+
+    def fn(x, n):
+        return x * n, Stage(n & 3) | Stage.DRAFT, Color(n % 2 + 1)
+
+    traced = tracer.compile(fn, fullgraph=True, dynamic=True)
+    for n in (2, 3, 4):
+        assert traced(X, n)[1:] == fn(X, n)[1:]

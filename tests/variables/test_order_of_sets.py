@@ -173,3 +173,15 @@ def test_equal_elements_are_those_that_cpython_keeps() -> None:
         return x + 1, [list(map(repr, made)) for made in sets]
 
     captured(f, X)
+
+
+def test_a_number_that_varies_is_an_element_with_the_value_that_it_has() -> None:
+    def f(x: torch.Tensor, n: int) -> Any:
+        sets = {n, 1, 5}, {1, 2} | {n}, frozenset([n, 4]), {n} ^ {3}
+        added = {1, 5}
+        added.add(n)
+        return x * n, [sorted(made) for made in (*sets, added)], [list(made) for made in sets], {n: n}, max({n, 2})
+
+    traced = tracer.compile(f, fullgraph=True, dynamic=True)
+    for n in (3, 4, 5, -2):
+        assert traced(X, n)[1:] == f(X, n)[1:]

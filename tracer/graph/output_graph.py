@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 
 from tracer import config
 from tracer.compat_torch.fx_nodes import another_node
-from tracer.errors import TraceAnew
+from tracer.errors import TraceAnew, Unsupported
 from tracer.graph.attempt import AttemptOptions
 from tracer.graph.chances import Chances
 from tracer.graph.compiled_wrappers import CompiledWrappers
@@ -209,13 +209,20 @@ class OutputGraph:
         check_sparse(self, target, fake_args, fake_kwargs)
         if config.only_allow_pt2_compliant_ops and not is_compliant(target, fake_args, fake_kwargs):
             unsupported("operator-not-compliant", operator=_target_name(target))
-        if op == "call_method":
-            run = fake_method(fake_args[0], target)
+        call = fake_method(fake_args[0], target) if op == "call_method" else run
         self._check_wrappers(target, (args, kwargs))
         if self.world.fake_mode.met_wrapper:
             refuse_overridden(target, wrappers_in((fake_args, fake_kwargs)))
         rest = fake_args[1:] if op == "call_method" else fake_args
-        example = self.world.operations.run(target, lambda: self.run_fake(run, rest, fake_kwargs, target), fake_args, fake_kwargs)
+        try:
+            example = self.world.operations.run(
+                target, lambda: self.run_fake(call, rest, fake_kwargs, target), fake_args, fake_kwargs
+            )
+        except Unsupported as failure:
+            plain = map_arg((args, kwargs), plain_bool)
+            if failure.id != "operator-failed-in-trace" or plain == (args, kwargs):
+                raise
+            return self._record_call(op, target, run, *plain)
         if not self.options.runs_as_written:
             assume_copied(self.world.fake_mode, _target_name(target), fake_args, example)
         node = self.create_node(op, target, args, kwargs, example)
@@ -472,6 +479,12 @@ def _is_written(node: fx.Node) -> bool:
 
 def example_of(node: fx.Node) -> Any:
     return node.meta[EXAMPLE]
+
+
+def plain_bool(node: fx.Node) -> fx.Node | bool:
+    """What an operator is given that takes no symbolic bool: the value in this call, with a guard."""
+    example = node.meta.get(EXAMPLE)
+    return bool(example) if isinstance(example, torch.SymBool) and example.node.has_hint() else node
 
 
 _NO_NAME = re.compile(r"[^0-9a-zA-Z]+")

@@ -67,7 +67,7 @@ def _float(tx: Tracer, *args: Value) -> Value:
 
 @models(complex)
 def _complex(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-    args = tuple(arg.specialize(tx) if isinstance(arg, SymNodeVariable) else arg for arg in args)
+    args = tuple(arg.specialize(tx) for arg in args)
     return converted(tx, complex, ("__complex__", "__float__", "__index__"), args, kwargs)
 
 
@@ -142,7 +142,7 @@ def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
             return symbolic.apply(tx, round, number, *(() if ndigits is NONE else (ndigits,)))
         if number.python_type() is int and ndigits is NONE:
             return number
-    number, ndigits = (v.specialize(tx) if isinstance(v, SymNodeVariable) else v for v in (number, ndigits))
+    number, ndigits = (v.specialize(tx) for v in (number, ndigits))
     return fold(tx, round, number.constant(), ndigits.constant())
 
 
@@ -150,7 +150,7 @@ def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
 def _pow(tx: Tracer, base: Value, exp: Value, mod: Value = NONE) -> Value:
     if mod.is_none():
         return tx.binary("**", base, exp)
-    numbers = [v.specialize(tx) if isinstance(v, SymNodeVariable) else v for v in (base, exp, mod)]
+    numbers = [v.specialize(tx) for v in (base, exp, mod)]
     return fold(tx, pow, *(number.constant() for number in numbers))
 
 
@@ -175,8 +175,7 @@ def _user_divmod(tx: Tracer, left: Value, right: Value) -> Value:
 
 @models(hash)
 def _hash(tx: Tracer, value: Value, /) -> Value:
-    if isinstance(value, SymNodeVariable):
-        value = value.specialize(tx)
+    value = value.specialize(tx)
     if isinstance(value, UserObjectVariable):
         result = value.call_special(tx, "__hash__")
         if result is not None and result.is_constant() and isinstance(result.constant(), int):
@@ -197,7 +196,7 @@ def _hash(tx: Tracer, value: Value, /) -> Value:
 
 def _of_constants(function: Any) -> Any:
     def model(tx: Tracer, *args: Value) -> Value:
-        args = tuple(arg.specialize(tx) if isinstance(arg, SymNodeVariable) else arg for arg in args)
+        args = tuple(arg.specialize(tx) for arg in args)
         if len(args) == 1 and isinstance(args[0], UserObjectVariable):
             number = None if function is ord else as_int(tx, args[0])
             if number is None:

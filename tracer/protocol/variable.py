@@ -64,6 +64,10 @@ class VariableTracker:
     def constant(self) -> Any:
         unsupported("not-a-constant", value=self.describe())
 
+    def specialize(self, tx: Tracer) -> VariableTracker:
+        """The value itself; of a symbolic number, the constant that it is in this call, with a guard."""
+        return self
+
     def graph_arg(self) -> Any:
         """The value as an argument of an FX node."""
         unsupported("not-a-graph-argument", value=self.describe())

@@ -264,6 +264,7 @@ def _leads_to(tx: Tracer, error: Any, not_valid: str) -> None:
 
 def member_of_value(tx: Tracer, cls: Any, value: VariableTracker) -> VariableTracker:
     """`cls(value)`"""
+    value = value.specialize(tx)
     if not value.is_constant():
         unsupported("not-a-constant", value=value.describe())
     owner, static = lookup(cls, "_missing_")

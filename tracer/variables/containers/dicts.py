@@ -181,7 +181,7 @@ class DictVariable(BuiltinVariable):
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         hashed = self.key_of(tx, key)
-        old = self._store(tx, hashed, (key, value))
+        old = self._store(tx, hashed, (key.specialize(tx), value))
         before = self.changed.setdefault(hashed, None if old is None else old[1])
         if value is before:
             del self.changed[hashed]

@@ -34,8 +34,7 @@ NOT_AN_INDEX = NotAnIndex()
 
 def as_int(tx: Tracer, value: VariableTracker) -> int | None:
     """operator.index(value), or None for a value that has no `__index__`. A symbolic int is specialised."""
-    if isinstance(value, SymNodeVariable):
-        value = value.specialize(tx)
+    value = value.specialize(tx)
     if value.is_constant():
         constant = value.constant()
         return int(constant) if isinstance(constant, int) else None
@@ -44,8 +43,7 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
     if issubclass(value.python_type(), int):  # CPython uses its int value and does not call its `__index__`
         return as_int(tx, value.storage)  # type: ignore[attr-defined]  # instances of int hold one
     number = checked_index(tx, value.call_method(tx, "__index__", [], {}))
-    if isinstance(number, SymNodeVariable):
-        number = number.specialize(tx)
+    number = number.specialize(tx)
     if number.is_constant() and type(number.constant()) is int:
         found: int | None = number.constant()
         return found
@@ -117,7 +115,7 @@ class RangeVariable(Bounds):
     operands = (range,)
 
     def concrete(self, tx: Tracer) -> range:
-        parts = [part.specialize(tx) if isinstance(part, SymNodeVariable) else part for part in self.parts]
+        parts = [part.specialize(tx) for part in self.parts]
         return range(*(part.constant() for part in parts))
 
     def numbers(self, tx: Tracer) -> range:
@@ -177,8 +175,7 @@ class RangeVariable(Bounds):
         return tx.literal(item)
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        if isinstance(item, SymNodeVariable):
-            item = item.specialize(tx)
+        item = item.specialize(tx)
         if not item.is_constant():
             return boolean(any(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
         return boolean(item.constant() in self.numbers(tx))
@@ -199,7 +196,7 @@ class RangeVariable(Bounds):
 @RangeVariable.methods("index")
 def _index(tx: Tracer, self: RangeVariable, item: VariableTracker, /) -> VariableTracker:
     numbers = self.numbers(tx)
-    number = item.specialize(tx) if isinstance(item, SymNodeVariable) else item
+    number = item.specialize(tx)
     if number.constant() not in numbers:
         tx.raise_error(ValueError, not_in_sequence(range, lambda: repr(number.constant())))
     return ConstantVariable(numbers.index(number.constant()))

@@ -50,7 +50,7 @@ def real_elements(entries: Entries) -> list[Any] | None:
 def entries_of(tx: Tracer, items: Iterable[VariableTracker]) -> Entries:
     entries: Entries = {}
     for item in items:
-        entries.setdefault(key_of(tx, entries, item), item)
+        entries.setdefault(key_of(tx, entries, item), item.specialize(tx))
     return entries
 
 
@@ -186,6 +186,7 @@ class SetVariable(BuiltinVariable):
         key = key_of(tx, self.entries, item)
         if key in self.entries:
             return
+        item = item.specialize(tx)
         self.changed(tx, "add", item)
         self.entries[key] = item
         if self.shadow is not None:

@@ -208,7 +208,7 @@ def plain_index(tx: Tracer, key: VariableTracker) -> VariableTracker:
     elif not key.is_constant():
         known = number.known(tx)
         number = ConstantVariable(known) if known is not None else key if key.source is None else number.as_number(tx)
-        number = number.specialize(tx) if isinstance(number, SymNodeVariable) else number
+        number = number.specialize(tx)
     return ConstantVariable(int(number.constant())) if number.is_constant() else key
 
 
