@@ -293,3 +293,45 @@ def test_a_cache_is_asked_for_a_number_that_the_trace_knows_by_another():
     traced = tracer.compile(fn, backend="eager", dynamic=True)
     for k, n in ((2, 3), (3, 4), (4, 5), (2, 3)):
         assert torch.equal(traced(torch.ones(2), k, n), fn(torch.ones(2), k, n))
+
+
+def test_keys_are_told_apart_by_what_lies_in_tuples_that_the_frame_was_given():
+    @functools.lru_cache
+    def first(shape, by=()):
+        return torch.full((2,), float((shape + by)[0]))
+
+    def fn(x, one, other):
+        return first(one) + x, first(other) + x, first((), by=one), first((), by=other)
+
+    captured(fn, torch.zeros(2), (1,), (2,))
+
+
+@pytest.mark.parametrize("given", [(1, 1.0), (1.0, 1), (True, 1), (1.0, True), (True, 1.0), ("a", ("a",))])
+def test_a_single_int_or_string_has_a_key_of_its_own(given):
+    @functools.lru_cache
+    def kind(value, *more, **named):
+        return type(value).__name__
+
+    def fn(x, one, other):
+        several = kind(one, 0), kind(other, 0), kind(one, named=0), kind(other, named=0)
+        return kind(one), kind(other), several, x + 1
+
+    kind.cache_clear()
+    expected = fn(X, *given)[:3]
+    kind.cache_clear()
+    assert tracer.compile(fn)(X, *given)[:3] == expected
+
+
+def test_results_of_a_cache_have_policies_of_their_own():
+    @functools.lru_cache
+    def table(shape):
+        return torch.zeros(shape)
+
+    def fn(x):
+        return table((3, 2)), table((4,)), x + 1
+
+    kept = table((3, 2)), table((4,))
+    traced = tracer.compile(fn, fullgraph=True)
+    for size in (1, 2, 3):
+        assert [seen is one for seen, one in zip(traced(torch.ones(size)), kept)] == [True, True]
+    assert traced.stats()["compiles"] == 2

@@ -158,7 +158,7 @@ def call_library(
     model = model_of(function)
     if model is not None:
         if tx.output.world.fake_mode.met_wrapper and is_of_plain_tensors(model):
-            refuse_wrappers(name_of(function), [*args, *kwargs.values()])
+            refuse_wrappers(tx, name_of(function), [*args, *kwargs.values()])
         return invoke(model, (tx, *args), kwargs)
     model = instance_models.get(type(function)) or code_model_of(function)
     if model is not None:

@@ -52,7 +52,7 @@ def overridden(
     under_mode = state.asks_modes()
     if function is getattr and not under_mode and state.refuses(args[0]):
         return _attribute_either_way(tx, args[0], args[1])
-    if not under_mode and not any(state.is_overriding(value) for value in _parts([*args, *kwargs.values()])):
+    if not under_mode and not any(state.is_overriding(value) for value in _parts(tx, [*args, *kwargs.values()])):
         return None
     stand_ins = _StandIns(tx)
     fake_args = [stand_ins.of(arg, reads=function is getattr) for arg in args]
@@ -177,8 +177,8 @@ def may_override(tx: Tracer, function: Any, args: list[VariableTracker], kwargs:
     """Whether the overrides have to be asked at a call of a library function."""
     if not is_overridable(function):
         return False
-    state = tx.trace.overrides
-    return state.active or any(map(_has_overrides, _parts([*args, *kwargs.values()])))
+    parts = list(_parts(tx, [*args, *kwargs.values()]))  # those that are met now may be the first to have overrides
+    return tx.trace.overrides.active or any(map(_has_overrides, parts))
 
 
 def tensor_as_subclass(tx: Tracer, tensor: VariableTracker, cls: VariableTracker) -> VariableTracker:
@@ -293,11 +293,13 @@ class _StandIns:
         return [value.python_type().__qualname__ for value in self._overriding.values()]
 
 
-def _parts(values: list[VariableTracker]) -> Iterator[VariableTracker]:
+def _parts(tx: Tracer, values: list[VariableTracker]) -> Iterator[VariableTracker]:
     for value in values:
         yield value
-        if isinstance(value, (SequenceVariable, DictVariable)):
-            yield from _parts(list(value.children()))
+        if isinstance(value, SequenceVariable):
+            yield from _parts(tx, value.items(tx))
+        elif isinstance(value, DictVariable):
+            yield from _parts(tx, [*value.keys(), *value.values(tx)])
 
 
 def _has_overrides(value: VariableTracker) -> bool:

@@ -27,6 +27,7 @@ from tracer.errors import TraceAnew, Unsupported
 from tracer.graph.fakes.fake_tensors import expr_of, storage_of, storages_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
+from tracer.guards.base import shown
 from tracer.guards.caches import CacheMatch
 from tracer.guards.constants import is_guardable_constant, same_constant
 from tracer.guards.containers import DictContains
@@ -205,7 +206,7 @@ def _taken(tx: Tracer, callee: CallableVariable, place: Place, held: Any) -> Kno
     """The very object that a cache has."""
     rely_on_process(f"the cache of {_name(callee)} has a result that was made before")
     tx.guard(_guard(callee, place))
-    return Known(tx.wrap(held, ObjectSource(held, f"{_name(callee)}(...)")), True)
+    return Known(tx.wrap(held, ObjectSource(held, f"{_name(callee)}.cache[{shown(place.key)}]")), True)
 
 
 def _guard(callee: CallableVariable, place: Place) -> CacheMatch:
@@ -331,9 +332,11 @@ class _Symbolic(NamedTuple):
 def _key(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Any:
     """Equal for two calls of one trace to which CPython gives the same key; equal to no other where a hash is not known."""
     given = (*args, *kwargs.values())
-    types_ = tuple([value.python_type() for value in given]) if callee.value.cache_parameters()["typed"] else None
+    classes = tuple([value.python_type() for value in given])
+    if not callee.value.cache_parameters()["typed"]:  # C puts arguments into a tuple, but for a single int or string
+        classes = classes if not kwargs and classes in ((int,), (str,)) else ()
     try:
-        return (id(callee.value), tuple([_key_part(tx, arg) for arg in given]), tuple(kwargs), types_)
+        return (id(callee.value), tuple([_key_part(tx, arg) for arg in given]), tuple(kwargs), classes)
     except Unsupported:
         return (id(callee.value), object())
 
@@ -342,7 +345,7 @@ def _key_part(tx: Tracer, value: Value) -> Any:
     if isinstance(value, SymNodeVariable):
         return _Symbolic(expr_of(value.example))
     if type(value) in (TupleVariable, SizeVariable) and not value.is_constant():
-        return tuple([_key_part(tx, item) for item in value.children()])
+        return tuple([_key_part(tx, item) for item in value.unpack(tx)])
     if value in tx.effects.cached and _is_hashed_by_identity(value):
         return value
     return value.hash_key(tx)

@@ -73,9 +73,9 @@ class DynamismPolicy:
         self._changed_by_loop = changed_by_loop
         self._is_resumed = is_resumed
         self._from_data = from_data
-        self._dims: dict[str, tuple[list[DimPolicy], list[DimConstraint | None]]] = {}
-        self._strides: dict[str, list[DimPolicy]] = {}
-        self._scalars: dict[str, bool] = {}
+        self._dims: dict[Source, tuple[list[DimPolicy], list[DimConstraint | None]]] = {}
+        self._strides: dict[Source, list[DimPolicy]] = {}
+        self._scalars: dict[Source, bool] = {}
 
     def is_declared(self, source: Source) -> bool:
         """Whether the user declared a size or an int at a source or below it."""
@@ -96,9 +96,9 @@ class DynamismPolicy:
         """Policy and constraint of each dim of a tensor input."""
         if self._is_fixed(tensor):
             return [DimPolicy.STATIC] * tensor.dim(), [None] * tensor.dim()
-        known = self._dims.get(source.name)
+        known = self._dims.get(source)
         if known is None:
-            known = self._dims[source.name] = self._decide_dims(source, tensor)
+            known = self._dims[source] = self._decide_dims(source, tensor)
         return known
 
     def strides(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy] | None:
@@ -106,9 +106,9 @@ class DynamismPolicy:
         they do of a contiguous tensor. None: no stride is a symbol."""
         if self._is_fixed(tensor):
             return None
-        known = self._strides.get(source.name)
+        known = self._strides.get(source)
         if known is None:
-            known = self._strides[source.name] = self._decide_strides(source, tensor)
+            known = self._strides[source] = self._decide_strides(source, tensor)
         return known if any(policy is not DimPolicy.STATIC for policy in known) else None
 
     def _is_fixed(self, tensor: torch.Tensor) -> bool:
@@ -178,10 +178,10 @@ class DynamismPolicy:
             return False
         if value == 0.0 or not math.isfinite(value):
             return False
-        known = self._scalars.get(source.name)
+        known = self._scalars.get(source)
         if known is None:
             varying = bool(self.history.observe(source.name, (value,))) or self._is_another_next_time(source)
-            known = self._scalars[source.name] = varying and config.automatic_dynamic_shapes
+            known = self._scalars[source] = varying and config.automatic_dynamic_shapes
         return known
 
     def _is_another_next_time(self, source: Source) -> bool:
@@ -202,10 +202,10 @@ class DynamismPolicy:
     def value_is_constant(self, source: Source, value: Any) -> bool:
         """Whether a date, time or decimal is a constant of the trace. One that is an argument, or has changed between calls, may
         come from a clock, and is none."""
-        known = self._scalars.get(source.name)
+        known = self._scalars.get(source)
         if known is None:
             known = not _comes_from_caller(source) and not self.history.observe(source.name, (hash(constant_key(value)),))
-            self._scalars[source.name] = known
+            self._scalars[source] = known
         return known
 
     def scalar_is_constant(self, scalar: Source, number: Source, value: Any) -> bool:
@@ -220,9 +220,9 @@ class DynamismPolicy:
     def int_is_dynamic(self, source: Source, value: int) -> bool:
         """Whether an int input is a symbol. An int that the program keeps between calls (in an attribute, a global, a cell)
         becomes one when it has changed, as counters do; until then it is a constant, whatever `dynamic` says."""
-        known = self._scalars.get(source.name)
+        known = self._scalars.get(source)
         if known is None:
-            known = self._scalars[source.name] = self._decide_int(source, value)
+            known = self._scalars[source] = self._decide_int(source, value)
         return known
 
     def _decide_int(self, source: Source, value: int) -> bool:

@@ -57,13 +57,13 @@ def is_wrapper(value: torch.Tensor) -> bool:
     return is_wrapper_class(type(value)) and has_plain_metadata(value)
 
 
-def refuse_wrappers(name: str, values: Iterable[VariableTracker]) -> None:
+def refuse_wrappers(tx: Tracer, name: str, values: Iterable[VariableTracker]) -> None:
     """Breaks the graph for wrappers among the arguments of function `name`, whose model supports plain tensors only."""
     for value in values:
         if isinstance(value, WrapperVariable):
             unsupported("tensor-subclass", cls=value.cls.__qualname__, source=name)
         if isinstance(value, SequenceVariable):
-            refuse_wrappers(name, [part for part in value.children() if isinstance(part, VariableTracker)])
+            refuse_wrappers(tx, name, value.items(tx))
 
 
 class WrapperVariable(TensorSubclassVariable):
