@@ -165,7 +165,8 @@ def call_library(
         return invoke(model, (tx, callee, *args), kwargs)
     if is_in_graph(function) or user_marks.is_allowed(function):
         return call_in_graph(tx, function, args, kwargs)
-    if is_foldable(function) and all(v.is_constant() for v in (*args, *kwargs.values())):
+    if is_foldable(function) and all(v.is_constant() or isinstance(v, SymNodeVariable) for v in (*args, *kwargs.values())):
+        args, kwargs = [arg.specialize(tx) for arg in args], {name: value.specialize(tx) for name, value in kwargs.items()}
         return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
     owner = getattr(function, "__objclass__", None)
     if owner is not None and args and owner in args[0].python_type().__mro__:

@@ -216,6 +216,10 @@ class SliceVariable(Bounds):
     methods = Models("slice method")
     operands = (slice,)
 
+    def specialize(self, tx: Tracer) -> VariableTracker:
+        parts = [part.specialize(tx) for part in self.parts]
+        return ConstantVariable(slice(*[part.constant() for part in parts])) if all(p.is_constant() for p in parts) else self
+
     def concrete(self, tx: Tracer) -> slice:
         """The real slice, of ints and None, that Python sequences accept."""
         bounds: list[int | None] = []

@@ -151,11 +151,13 @@ class ConstantVariable(VariableTracker):
         return fold(tx, len, self.value)
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        key = key.specialize(tx)
         if key.is_constant():
             return fold(tx, operator.getitem, self.value, key.constant())
         unsupported("unsupported-subscript", value=self.describe(), key=key.describe())
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        item = item.specialize(tx)
         if item.is_constant():
             return fold(tx, operator.contains, self.value, item.constant())
         unsupported("unsupported-subscript", value=self.describe(), key=item.describe())

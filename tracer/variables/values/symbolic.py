@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources.base import Source
 
+_PARTS = {"real": None, "imag": 0, "numerator": None, "denominator": 1}  # attributes; None: the number itself
 _PYTHON_TYPE = {torch.SymInt: int, torch.SymBool: bool, torch.SymFloat: float}
 
 
@@ -102,11 +103,14 @@ class SymNodeVariable(VariableTracker):
         return self.specialize(tx).value
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "real":
-            return self
-        if defines(self.python_type(), name):
-            return NamedMethodVariable(self, name)
-        tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
+        cls = self.python_type()
+        if not defines(cls, name):
+            tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+        if name in _PARTS and cls is bool:  # its parts are ints
+            return self.specialize(tx).get_attr(tx, name)
+        if name in _PARTS:
+            return self if name in ("real", "numerator") else ConstantVariable(cls(_PARTS[name]))
+        return NamedMethodVariable(self, name)
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]

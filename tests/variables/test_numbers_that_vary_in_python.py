@@ -1,0 +1,55 @@
+"""A number that varies, given to what CPython computes: texts, bytes, dates, sequences and their methods."""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import datetime
+import decimal
+import fractions
+import heapq
+import itertools
+import json
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import tracer
+
+
+def heap(n: int) -> list[int]:
+    items = [3, n, 1]
+    heapq.heapify(items)
+    return items
+
+
+COMPUTES: dict[str, Callable[[int], Any]] = {
+    "a part of a text": lambda n: ("abcdefgh"[:n], "abcdefgh"[n], "abcdefgh"[-n::2]),
+    "a part of bytes": lambda n: (b"abcdefg"[n:], b"abcdefg"[n]),
+    "a part of a list": lambda n: ([1, 2, 3, 4, 5, 6][1:n], (1, 2, 3, 4, 5, 6)[-n:]),
+    "methods of a text": lambda n: ("x".rjust(n), "7".zfill(n), "a b c d".split(" ", n)),
+    "formats": lambda n: (f"{n:>5}|{n:03d}|{n!r}", "%05d" % n, "{:d} {}".format(n, n + 1), str(n), hex(n)),
+    "membership": lambda n: (n in (1, 2, 3), n in [3, 4], n in {3, 4}, n in {3: 1}, chr(65 + n) in "ABCD"),
+    "parts of a number": lambda n: (n.real, n.imag, n.numerator, n.denominator, (n > 3).real, (n / 2).imag),
+    "a date": lambda n: datetime.timedelta(n).days,
+    "exact numbers": lambda n: (decimal.Decimal(n), fractions.Fraction(n, 3)),
+    "bytes": lambda n: (struct.pack("i", n), n.to_bytes(2, "big"), bytes(n)),
+    "combinations": lambda n: (list(itertools.combinations("abcd", n)), math.comb(5, n)),
+    "containers": lambda n: (heap(n), bisect.bisect([1, 3, 5], n), collections.deque([1, 2, 3, 4], maxlen=n)),
+    "a document": lambda n: json.dumps({"n": n}),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTES)
+def test_a_number_that_varies_is_given_to(name: str) -> None:
+    def fn(x: torch.Tensor, n: int) -> Any:
+        return x * n, COMPUTES[name](n)
+
+    traced = tracer.compile(fn, fullgraph=True)
+    for n in (2, 3, 4, 5):
+        seen, expected = traced(torch.ones(2), n), fn(torch.ones(2), n)
+        assert repr(seen) == repr(expected)
