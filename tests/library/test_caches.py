@@ -335,3 +335,22 @@ def test_results_of_a_cache_have_policies_of_their_own():
     for size in (1, 2, 3):
         assert [seen is one for seen, one in zip(traced(torch.ones(size)), kept)] == [True, True]
     assert traced.stats()["compiles"] == 2
+
+
+def test_a_float_that_a_cache_has_is_not_computed_of_a_global_that_changes(scale):
+    @functools.lru_cache
+    def scaled(number):
+        return SCALE * number
+
+    def fn(x):
+        return x + scaled(1.5)
+
+    expected = []
+    for run in (fn, tracer.compile(fn)):
+        scaled.cache_clear()
+        results = []
+        for value in (2, 3, 4):
+            scale(value)
+            results.append(run(X).tolist())
+        expected = expected or results
+        assert results == expected

@@ -315,3 +315,18 @@ def test_a_handler_that_the_program_has_changed_is_called_at_once(written):
     for _ in range(2):
         compiled(X)
     assert written.getvalue() == ""
+
+
+def test_a_record_of_what_changes_later_in_a_tuple_is_given_out_at_once(written):
+    def fn(x, state):
+        LOG.info("before: %s", state)
+        state[0].add_(x)
+        return x * 2
+
+    texts = []
+    for run in (fn, tracer.compile(fn)):
+        written.seek(0)
+        written.truncate()
+        run(X, (torch.zeros(3), 1))
+        texts.append(written.getvalue())
+    assert texts[0] == texts[1] and "tensor([0., 0., 0.])" in texts[0]

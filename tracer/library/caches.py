@@ -132,7 +132,7 @@ def _result(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwarg
     except Unsupported as error:
         _take_what_is_held(callee, place, error)
         raise
-    if held and _agrees(tx, known.result, held[0]):
+    if held and _agrees(tx, known.result, held[0]) and not _varies_unasked(known.result):
         return known
     if not held and not (args or kwargs) and known.result in tx.effects.cached and not tx.effects.changes_what_existed():
         _fill(callee.value)
@@ -365,6 +365,12 @@ def _is_plain(value: Value) -> bool:
     if type(value) in (TupleVariable, SizeVariable):
         return all(map(_is_plain, value.children()))
     return value.source is not None and not isinstance(value, TensorVariable)
+
+
+def _varies_unasked(result: Value) -> bool:
+    """Whether a result varies with what the function reads, and is no number that the output code can compare with what the cache
+    has."""
+    return isinstance(result, SymNodeVariable) and not _is_plain(result)
 
 
 def _keep(tx: Tracer, callee: Value, given: Sequence[Value], result: Value, origin: Origin) -> bool:

@@ -113,19 +113,23 @@ def _log(tx: Tracer, logger: Value, level: Value, message: Value, args: Value, *
     items = args.items(tx) if isinstance(args, TupleVariable) else [args]
     given = level, message, *items
     extra = _extra(tx, options.get("extra", NONE))
-    later = isinstance(args, TupleVariable) and not options.keys() - {"stacklevel", "extra"} and all(map(_stays, given))
+    later = (
+        isinstance(args, TupleVariable)
+        and not options.keys() - {"stacklevel", "extra"}
+        and all(_stays(tx, value) for value in given)
+    )
     if not later or extra is None or logger.source is None or _runs_the_programs_code(tx, logger):
         unsupported("side-effect-call", name="a logger's method", value=logger.describe(), calls_instead=told)
     tx.effects.defer(DeferredCall(deferred_calls.log, (filename, line, name, extra), (logger, *given)))
     return NONE
 
 
-def _stays(value: Value) -> bool:
+def _stays(tx: Tracer, value: Value) -> bool:
     """Whether a value is the same after the graph, so that the record can be formatted then."""
     if isinstance(value, SymNodeVariable):
         return not value.depends_on_data()
     if type(value) in (TupleVariable, SizeVariable):
-        return all(map(_stays, value.children()))
+        return all(_stays(tx, item) for item in value.unpack(tx))
     return value.is_constant()
 
 
