@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import statistics
@@ -10,7 +11,7 @@ import sys
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -179,10 +180,21 @@ def forget() -> None:
     gc.collect()
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Within, torch's operators run in one thread. On a busy machine, threads that wait for others cost more CPU than a trace."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _first_call(case: Traced, decorate: Callable[..., Any], dynamic: bool) -> float:
     forget()
     call = decorate(case.model, dynamic=dynamic)
-    with torch.no_grad():
+    with torch.no_grad(), one_thread():
         start = time.process_time()
         call(*case.args, **case.kwargs)
         return time.process_time() - start
