@@ -60,3 +60,50 @@ def test_a_pass_beside_a_view_that_autograd_forbids_to_use_is_left_to_torch():
         return x, w.grad
 
     check_made(program, lambda: ((torch.ones(2, 3)[:], leaf(3)), {}))
+
+
+def penalty_of_a_value(z, w):
+    h = z * w
+    (gradient,) = torch.autograd.grad((h.sin() + z).sum(), h, create_graph=True)
+    return (gradient.norm() - 1).square()
+
+
+def penalty_of_an_input(z, w):
+    (gradient,) = torch.autograd.grad((z.tanh() * w).sum(), z, create_graph=True)
+    return (gradient.norm() - 1).square()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [penalty_of_a_value, penalty_of_an_input])
+def test_a_gradient_that_flows_beyond_no_input_computed_before_is_captured(program, backend):
+    found = []
+    for function in (program, tracer.compile(program, backend=backend, fullgraph=True)):
+        x, w = leaf(3), leaf(3)
+        result = function(x * 2, w)
+        result.backward()
+        found.append((result.detach(), x.grad, w.grad))
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
+def of_two_inputs(z, y, w):
+    first, second = torch.autograd.grad((z * y * w).sum(), (z, y), create_graph=True)
+    return (first * second).sum()
+
+
+def of_an_input_and_a_leaf(z, y, w):
+    first, second = torch.autograd.grad((z * y * w).sum(), (z, w), create_graph=True)
+    return (first * second).sum()
+
+
+def of_one_of_two(z, y, w):
+    (gradient,) = torch.autograd.grad((z * y).sum(), z, create_graph=True)
+    return (gradient * w).sum()
+
+
+@pytest.mark.parametrize("program", [of_two_inputs, of_an_input_and_a_leaf, of_one_of_two])
+def test_a_gradient_of_an_input_that_another_may_be_computed_from_is_left_to_torch(program):
+    def make():
+        z = leaf(3) * 2
+        return (z, z.sin(), leaf(3)), {}
+
+    assert check_made(program, make).break_ids == ["autograd-in-trace"]

@@ -49,9 +49,9 @@ def _refuse(name: str, why: str) -> NoReturn:
     unsupported("autograd-in-trace", name=f"{name}, {why},")
 
 
-def _require_leaves(tx: Tracer, name: str, outputs: VariableTracker) -> list[TensorVariable]:
+def _require_leaves(tx: Tracer, name: str, outputs: VariableTracker, asked: list[Any] | None = None) -> list[TensorVariable]:
     """The inputs that are leaves and require gradients, with a guard that each is one. Breaks the graph if a backward pass from
-    `outputs` reaches another input that requires a gradient."""
+    `outputs`, to the tensors that are `asked` for if not to all, reaches another input that requires a gradient."""
     if torch._C._are_functorch_transforms_active():
         _refuse(name, "under a transform of torch.func")
     if tx.output.world.fake_mode.met_wrapper:
@@ -68,18 +68,26 @@ def _require_leaves(tx: Tracer, name: str, outputs: VariableTracker) -> list[Ten
             else:
                 computed.append((tensor.source.name, tensor.fake))
     if computed:
-        _refuse_to_reach(tx, name, computed, outputs)
+        _refuse_to_reach(tx, name, computed, outputs, asked)
     return leaves
 
 
-def _refuse_to_reach(tx: Tracer, name: str, computed: list[tuple[str, torch.Tensor]], outputs: VariableTracker) -> None:
+def _refuse_to_reach(
+    tx: Tracer, name: str, computed: list[tuple[str, torch.Tensor]], outputs: VariableTracker, asked: list[Any] | None
+) -> None:
     """Breaks the graph if a backward pass reaches an input that was computed before. The fake of such an input has a history: a
-    leaf that is no value of the graph."""
+    leaf that is no value of the graph. Autograd goes only where the tensors are that are asked for: what the graph has made is in
+    the history of no input, and an input is not in its own."""
+    inputs = {id(tensor.fake) for tensor in tx.trace.input_tensors}
+    asked_inputs = None if asked is None else {id(tensor.fake) for tensor in asked} & inputs
+    if asked_inputs is not None and not asked_inputs:
+        return
     of_graph = {id(node.meta[EXAMPLE]) for node in tx.output.graph.nodes if EXAMPLE in node.meta}
     fakes = _fakes(tx, outputs)
     reached = _leaves_behind(fakes if isinstance(fakes, list) else [fakes], of_graph)
-    for source, fake in computed:
-        if reached & _leaves_behind([fake], of_graph):
+    sources = {id(fake): source for source, fake in computed if reached & _leaves_behind([fake], of_graph)}
+    if len(sources) > 1 or asked_inputs != sources.keys():
+        for source in sources.values():
             _refuse(name, f"where {source} was computed before the traced call")
 
 
@@ -109,8 +117,9 @@ def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *ar
     """torch.autograd.grad"""
     name = "torch.autograd.grad"
     given = [_tuple(tx, outputs), _tuple(tx, inputs), *args]
-    _require_leaves(tx, name, given[0])
-    for tensor in given[1].unpack(tx) if isinstance(given[1], TupleVariable) else given[1:2]:
+    asked = given[1].unpack(tx) if isinstance(given[1], TupleVariable) else given[1:2]
+    _require_leaves(tx, name, given[0], asked)
+    for tensor in asked:
         _refuse_hooks_of_leaf(tx, name, tensor, _HOOKS[:1])
     result = tx.call_in_graph(torch.autograd.grad, given, kwargs)
     if _kept_on_the_way(tx):
