@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -50,3 +50,26 @@ def test_a_function_of_tensors_behind_a_break_is_traced() -> None:
     assert torch.equal(compiled(torch.ones(3)), f(torch.ones(3)))
     codes = [entry.guarded_code.code for entry in tracer.region_of(compiled).entries()]
     assert "g" in {code.co_name for code in codes if code is not None}
+
+
+class Scores(NamedTuple):
+    best: torch.Tensor
+    count: int
+
+
+def test_named_tuples_that_are_made_behind_a_break_are_not_traced_for_themselves() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.BatchNorm1d(4))
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def step(x: torch.Tensor) -> Any:
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        tracer.graph_break()
+        return loss.item(), Scores(*map(type, (x, 1))), Scores(x, 1)
+
+    traced = tracer.compile(step)
+    for _ in range(4):
+        traced(torch.randn(3, 2))
+    assert {entry["function"].partition(".<resume")[0].rpartition(".")[2] for entry in traced.stats()["entries"]} == {"step"}

@@ -28,6 +28,8 @@ _MACHINERY = frozenset(("tracer", "shapes", "torch", "sympy", "z3"))  # packages
 def answer_without_tracing(function: types.FunctionType, args: tuple[Any, ...]) -> Any:
     """For a frame that was not decorated: SKIP (never trace it), None (not with these arguments), or TRACE."""
     name = function.__globals__.get("__name__")
+    if _makes_named_tuple(function.__code__, name):
+        return _C.SKIP
     if forbids_tracing_below(name, function.__code__):
         _C.never_trace(function.__code__, callees=True)
         return _C.SKIP
@@ -40,6 +42,12 @@ def answer_without_tracing(function: types.FunctionType, args: tuple[Any, ...]) 
     if not may_be_root(name):
         return _C.SKIP
     return TRACE if concerns_tensors(function, args) else None
+
+
+def _makes_named_tuple(code: types.CodeType, name: Any) -> bool:
+    """Whether it is the `__new__` that `collections.namedtuple` writes, which puts its arguments into a tuple. Its globals are of
+    no module, so that nothing tells those of the tracer from those of the program."""
+    return code.co_filename == "<string>" and isinstance(name, str) and name.startswith("namedtuple_")
 
 
 def concerns_tensors(function: types.FunctionType, args: tuple[Any, ...]) -> bool:
