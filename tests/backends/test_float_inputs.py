@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 import torch
 
 import tracer
 from tests.support.outcomes import outcome
+from tracer.backends import torch_compilers
 
 PROGRAMS = {
     "itself": lambda t, s: t * s,
@@ -327,3 +329,48 @@ def test_exp_and_log_of_numbers_that_vary_are_in_the_graph(backend):
     for s, n in ((-800.0, 3), (0.5, 0)):
         with pytest.raises((OverflowError, ValueError)):
             compiled(t, s, n)
+
+
+STEPS = {"done": 1}
+
+
+def explores_by_chance(x):
+    """The policy of a tutorial: less and less at random."""
+    threshold = math.exp(-STEPS["done"] / 20)
+    STEPS["done"] += 1
+    if random.random() > threshold:
+        return x * 2
+    return x + 1
+
+
+def scales_and_explores_by_chance(x):
+    threshold = math.exp(-STEPS["done"] / 20)
+    STEPS["done"] += 1
+    drawn = random.random()
+    scaled = x * threshold
+    return scaled * 2 if drawn > threshold else scaled + 1
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("policy", [explores_by_chance, scales_and_explores_by_chance])
+def test_a_float_of_a_count_is_compared_with_a_drawn_number(policy, backend):
+    found = []
+    for run in (policy, tracer.compile(policy, backend=backend)):
+        STEPS["done"] = 1
+        random.seed(5)
+        found.append([run(torch.ones(2)) for _ in range(8)])
+    torch.testing.assert_close(*found, rtol=1e-6, atol=0)
+
+
+def test_a_graph_of_numbers_alone_is_not_given_to_a_compiler(monkeypatch):
+    def counts(x, n):
+        return n // 2 + x.shape[0] * 3
+
+    def refuse(*_, **__):
+        raise AssertionError("a graph of numbers was compiled")
+
+    monkeypatch.setattr(torch_compilers, "aot_module_simplified", refuse)
+    traced = tracer.compile(counts, backend="aot_eager", dynamic=True)
+    for n in (3, 5):
+        assert traced(torch.ones(n), n) == n // 2 + n * 3
+    assert traced.stats()["compiles"] == 1

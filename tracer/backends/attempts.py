@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from tracer import logs
-from tracer.backends.float_inputs import WAYS, FixedFloat, computes_floats, floats_fixed, floats_of_ints_as_tensors
+from tracer.backends.float_inputs import WAYS, WAYS_OF_INTS, FixedFloat, computes_floats, floats_fixed, needs_values_of_floats
 from tracer.backends.refusals import is_refusal
 from tracer.backends.repeated_blocks import NotInPieces
 from tracer.backends.result_gradients import is_about_inplace_changes
@@ -49,7 +49,9 @@ class Attempt:
             if isinstance(error, FixedFloat):
                 self._more_ways[-1] = floats_fixed
         elif self.floats is WAYS[0] and computes_floats(graph, example_inputs):
-            self.floats, self._more_ways = floats_of_ints_as_tensors, []
+            self.floats, *self._more_ways = WAYS_OF_INTS
+        elif needs_values_of_floats(error):
+            return False
         else:
             raise error
         return True

@@ -106,6 +106,11 @@ def floats_of_ints_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[lis
     return floats_as_tensors(graph, examples, of_ints=True)
 
 
+def floats_of_ints_as_data(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
+    """As `floats_as_data`, also for floats that the graph computes from ints."""
+    return floats_as_tensors(graph, examples, known=False, of_ints=True)
+
+
 def floats_as_data(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
     """As `floats_as_tensors`, but compilers take the floats for numbers that are read off data. AOTAutograd turns operations with
     a float that the tracer knows into operations with a tensor, and needs the value where it cannot. A float of data it leaves as
@@ -184,6 +189,12 @@ class FixedFloat(Exception):
     """A compiler took the value of a float for a constant."""
 
 
+def needs_values_of_floats(error: Exception) -> bool:
+    """Whether a compiler failed because it needs the value of a float that varies. The exception of torch's pass that turns
+    arithmetic of floats into tensors is a signal to torch's own tracer."""
+    return isinstance(error, FixedFloat) or type(error).__name__ == "TensorifyScalarRestartAnalysis"
+
+
 def refuse_fixed(conditions: list[Any], floats: set[Any]) -> None:
     """Raises FixedFloat where a condition that a compiler relies on says what one of these symbols is."""
     for condition in conditions:
@@ -193,6 +204,8 @@ def refuse_fixed(conditions: list[Any], floats: set[Any]) -> None:
 
 # As floats are given to a compiler, the next where one fails. The last takes a compile for each value.
 WAYS: tuple[Callable[..., Any], ...] = (floats_as_tensors, floats_as_data, floats_apart, all_floats_apart, floats_as_constants)
+# The same for a graph that has no float input.
+WAYS_OF_INTS: tuple[Callable[..., Any], ...] = (floats_of_ints_as_tensors, floats_of_ints_as_data)
 
 
 def _is_float(node: fx.Node) -> bool:

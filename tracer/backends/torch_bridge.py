@@ -88,6 +88,9 @@ def compile_with(
     `unrolls` as for `outlining.outlined`. Called again by a backend that passes its own arguments on, it converts nothing."""
     if _is_bridged(gm, example_inputs):
         return compiler(gm, example_inputs)
+    if _computes_numbers_alone(gm.graph):  # there is nothing to compile, and torch's passes fail on some of it
+        found: Callable[..., Any] = gm.forward
+        return found
     attempt = Attempt(repeated, unrolls)
     while True:
         try:
@@ -98,9 +101,15 @@ def compile_with(
                 return _run_as_written(gm, error)
 
 
+def _computes_numbers_alone(graph: fx.Graph) -> bool:
+    """Whether all that a graph does is Python's arithmetic, on numbers that are inputs or are read from tensors."""
+    computed = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
+    return all(isinstance(node.meta.get(EXAMPLE), (int, float, *SYM_TYPES)) for node in computed)
+
+
 def _run_as_written(gm: fx.GraphModule, error: Exception) -> Callable[..., Any]:
     """The graph itself, if a compiler cannot compile it correctly: it computes the same, only slower."""
-    reason = str(error).strip().partition("\n")[0]
+    reason = str(error).strip().partition("\n")[0] or type(error).__name__
     text = f"A graph of {len(gm.graph.nodes)} nodes runs as it is, without the backend, which cannot compile it: {reason}"
     if config.convert_every_frame:  # a warning could change what the tested program does
         log.debug(text)
