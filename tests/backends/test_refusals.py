@@ -23,3 +23,18 @@ def test_an_operator_that_cannot_be_functionalised_runs_as_it_is_written(program
     x = torch.rand(4, 4) + 1
     with pytest.warns(UserWarning, match="runs as it is, without the backend"):
         assert torch.equal(tracer.compile(program, backend="aot_eager")(x), program(x))
+
+
+def test_a_gradient_whose_size_depends_on_data_runs_as_it_is_written():
+    embedding = torch.nn.Embedding(20, 4, sparse=True, padding_idx=0)
+
+    def loss(ids):
+        return embedding(ids).square().sum()
+
+    ids = torch.tensor([[0, 3, 3], [0, 7, 1]])
+    gradients = []
+    for run in (loss, tracer.compile(loss, backend="aot_eager")):
+        embedding.zero_grad()
+        run(ids).backward()
+        gradients.append(embedding.weight.grad.to_dense())
+    assert torch.equal(*gradients)

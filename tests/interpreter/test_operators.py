@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tracer
-from tests.support import captured, check
+from tests.support import captured, captured_made, check
 
 X = torch.ones(3)
 LOG: list[str] = []
@@ -126,3 +126,12 @@ def test_a_text_is_repeated_as_often_as_a_number_says_that_varies():
     traced = tracer.compile(fn, fullgraph=True, dynamic=True)
     for n in (3, 4, 0, -1):
         assert traced(torch.ones(2), n)[1:] == fn(torch.ones(2), n)[1:]
+
+
+def test_functions_of_torch_are_compared():
+    def fn(x, function):
+        known = function in (torch.add, torch.Tensor.add), function == torch.mul, function != torch.Tensor.mul
+        return function(x, x), known, torch.add == torch.mul, torch.Tensor.add == torch.add, len == function, fn == function
+
+    for function in (torch.mul, torch.add, torch.Tensor.add):
+        captured_made(fn, lambda function=function: ((torch.ones(2), function), {}))

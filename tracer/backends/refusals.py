@@ -11,9 +11,10 @@ from tracer.backends.repeated_blocks import NotInPieces, keeps_from_compilers
 from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program
 from tracer.backends.result_memory import is_about_shared_memory
 from tracer.backends.view_strides import WrongStrides, is_about_views, tensors_of
+from tracer.graph.output_graph import DATA_DEPENDENT
 from tracer.operators.compiler_layouts import has_no_rule
 
-_REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces)
+_REFUSALS = (WrongStrides, DropsOperations, Unrolls, NotInPieces, *DATA_DEPENDENT)
 
 
 def is_about_functionalization(error: Exception) -> bool:

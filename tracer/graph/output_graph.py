@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
 
 MUST_RUN = "must_run"  # in the `meta` of a node: it does more than compute its result, so it runs even if that is not used
-_DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
 class Refusal(NamedTuple):
@@ -243,7 +243,7 @@ class OutputGraph:
             self.world.fake_mode.watch_writes()
             with self.world.env.asserting_itself() if asserting else contextlib.nullcontext():
                 result = self.world.run(function, args, kwargs)
-        except _DATA_DEPENDENT as error:
+        except DATA_DEPENDENT as error:
             text = str(error).partition("\n")[0]
             undecided = getattr(error, "cond", None)
             unsupported("data-dependent-operator", operator=_target_name(what), error=text, undecided=undecided)

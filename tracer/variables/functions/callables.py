@@ -140,6 +140,15 @@ class BuiltinClassMethodVariable(BuiltinMethodVariable):
             cg.call_object(bind, lambda: cg.load_const(descriptor), lambda: cg.load_const(None), lambda: cg.load(self.owner))
 
 
+_COMPARED_BY_C = {
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.FunctionType,
+}
+
+
 class CallableVariable(RealObjectVariable):
     """A callable without Python code that can be traced: a builtin, a C function, a torch operation. Its calls are modelled in
     `tracer.library`."""
@@ -151,12 +160,11 @@ class CallableVariable(RealObjectVariable):
         return self.value
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        """`torch.Tensor.ndim.__get__` is another object at each read, and equal to the others of its descriptor."""
-        if (
-            op not in ("==", "!=")
-            or not isinstance(self.value, types.MethodWrapperType)
-            or not isinstance(other, CallableVariable)
-        ):
+        """What is written in C is compared by C. `torch.Tensor.ndim.__get__` is another object at each read, and equal to the others
+        of its descriptor."""
+        if op not in ("==", "!=") or not isinstance(other, CallableVariable):
+            return None
+        if not {type(self.value), type(other.value)} <= _COMPARED_BY_C:
             return None
         return ConstantVariable((self.value == other.value) is (op == "=="))
 
