@@ -105,3 +105,25 @@ def test_the_error_that_a_whole_graph_is_refused_with_is_pytorchs():
 
     with pytest.raises(tracer.errors.TorchRuntimeError, match="refer to a single memory location"):
         tracer.optimize("aot_eager", fullgraph=True)(fn)(torch.ones(4, 3))
+
+
+LISTS = {
+    "the same twice": lambda x: [x, x],
+    "a tensor and its rows": lambda x: [x, x[:1]],
+    "rows that overlap": lambda x: [x[:2], x[1:]],
+    "rows apart": lambda x: [x[0], x[1], x[2]],
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_tensors_is_written_to_one_after_the_other(name, backend):
+    def fn(x):
+        torch._foreach_add_(LISTS[name](x), 1)
+        return x * 1
+
+    traced = tracer.compile(fn, backend=backend)
+    for _ in range(2):
+        seen, expected = torch.zeros(3, 2), torch.zeros(3, 2)
+        assert torch.equal(traced(seen), fn(expected)) and torch.equal(seen, expected)
+    assert (traced.stats()["breaks"] == 0) is (backend == "eager" or name == "rows apart")

@@ -14,7 +14,7 @@ from torch.nested._internal.nested_tensor import NestedTensor
 from tracer import operators
 from tracer.compat_torch.fakes import FakeMaker
 from tracer.discovery import import_modules
-from tracer.graph.fakes.memory_overlap import check_overlap, lies_over_itself
+from tracer.graph.fakes.memory_overlap import check_overlap, lie_over_one_another, lies_over_itself
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.symbols.ragged import RaggedSize
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
@@ -154,10 +154,13 @@ class FakeMode(FakeTensorMode):
 
     def _check_writes(self, facts: OperatorFacts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Before an operator writes: whether PyTorch refuses it, and whether it writes to one element several times."""
-        for written in facts.written_tensors(args, kwargs):
+        tensors = list(facts.written_tensors(args, kwargs))
+        for written in tensors:
             if facts.overlap:
                 check_overlap(written, leaves(args, kwargs), facts.overlap)
             self.wrote_over_itself |= facts.keeps_layout and lies_over_itself(written)
+        if len(tensors) > 1:
+            self.wrote_over_itself |= lie_over_one_another(tensors)
 
     def _note_effects(self, facts: OperatorFacts, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         random = facts.draws(args, kwargs)

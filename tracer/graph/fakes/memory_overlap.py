@@ -7,8 +7,9 @@ always has a result. So that a traced program raises what it raises in eager mod
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -48,6 +49,18 @@ def lies_over_itself(tensor: torch.Tensor) -> bool:
     """Whether a fake, as an expanded tensor, has an element that stands at several places."""
     layout = _layout(tensor)
     return layout is not None and 0 not in layout[0] and _is_repeated(layout)
+
+
+def lie_over_one_another(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether two of several fakes may have an element in common: the stretches of memory in which they lie overlap."""
+    stretches: dict[int, list[tuple[int, int]]] = {}
+    for tensor in tensors:
+        layout = _layout(tensor)
+        if layout is not None and 0 not in layout[0]:
+            length = sum((size - 1) * stride for size, stride in zip(*layout[:2])) + 1
+            begin, end = layout[2] * tensor.itemsize, (layout[2] + length) * tensor.itemsize
+            stretches.setdefault(tensor.untyped_storage()._cdata, []).append((begin, end))
+    return any(end > begin for each in stretches.values() for (_, end), (begin, _) in itertools.pairwise(sorted(each)))
 
 
 def keeps_elements_apart(tensor: torch.Tensor) -> bool:

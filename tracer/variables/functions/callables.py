@@ -160,7 +160,7 @@ class CallableVariable(RealObjectVariable):
         return self.value
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        """What is written in C is compared by C. `torch.Tensor.ndim.__get__` is another object at each read, and equal to the others
+        """C compares what is written in C: `torch.Tensor.ndim.__get__` is another object at each read, and equal to the others
         of its descriptor."""
         if op not in ("==", "!=") or not isinstance(other, CallableVariable):
             return None
