@@ -90,6 +90,7 @@ class Unsupported(TracerError):
         self.is_late = is_late  # whether only a later use has shown that this step cannot be traced
         self.calls_instead = calls_instead  # (function, function to call instead of it in the output code)
         self.relies_on = relies_on  # guards under which the graph breaks; without them the instruction may be traceable
+        self.as_written = False  # whether the graph before it must run operation by operation, whatever the backend
         self.undecided = undecided  # the condition on sizes, of SymPy, that could not be decided
         self.assuming: Assuming | None = None  # what would decide it
         super().__init__(reason.title(self.details), hint=reason.hint, stack=stack)

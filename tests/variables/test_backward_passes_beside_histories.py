@@ -107,3 +107,26 @@ def test_a_gradient_of_an_input_that_another_may_be_computed_from_is_left_to_tor
         return (z, z.sin(), leaf(3)), {}
 
     assert check_made(program, make).break_ids == ["autograd-in-trace"]
+
+
+def of_a_leaf(z, y, w):
+    loss = (z * w).sin().sum()
+    (gradient,) = torch.autograd.grad(loss, w, create_graph=True)
+    return loss + (gradient * y).sum()
+
+
+def of_a_leaf_by_backward(z, y, w):
+    (z * w).sin().sum().backward(create_graph=True)
+    return (w.grad * y).sum()
+
+
+@pytest.mark.parametrize("program", [of_two_inputs, of_an_input_and_a_leaf, of_one_of_two, of_a_leaf, of_a_leaf_by_backward])
+def test_what_is_differentiated_twice_behind_a_break_is_not_compiled(program):
+    found = []
+    for function in (program, tracer.compile(program, backend="aot_eager")):
+        x, w = leaf(3), leaf(3)
+        z = x * 2
+        result = function(z, z.sin(), w)
+        result.backward()
+        found.append((result.detach(), x.grad, w.grad))
+    torch.testing.assert_close(*found)

@@ -53,3 +53,60 @@ def test_a_number_that_varies_is_given_to(name: str) -> None:
     for n in (2, 3, 4, 5):
         seen, expected = traced(torch.ones(2), n), fn(torch.ones(2), n)
         assert repr(seen) == repr(expected)
+
+
+MILESTONES = collections.Counter([3, 30])
+BY_NUMBER = {3: 2.0, 30: 3.0, "best": 1.0, None: 0.0}
+IN_A_SET = {3, 30}
+LOOKS_UP: dict[str, Callable[[int], Any]] = {
+    "in a set": lambda n: n in IN_A_SET,
+    "in a dict": lambda n: n in BY_NUMBER,
+    "in a counter": lambda n: n in MILESTONES,
+    "of a counter": lambda n: MILESTONES[n],
+    "of a dict": lambda n: BY_NUMBER.get(n, 7.0),
+    "in the keys": lambda n: n + 1 in {1: n, 2: n, 31: n},
+}
+
+
+@pytest.mark.parametrize("name", LOOKS_UP)
+def test_a_number_that_is_no_key_is_not_fixed(name: str) -> None:
+    def fn(x: torch.Tensor, n: int) -> Any:
+        return x * n, LOOKS_UP[name](n)
+
+    traced = tracer.compile(fn, fullgraph=True)
+    for n in (2, 3, 4, 5, 30, 6, 7, 3, 30, 2):
+        assert repr(traced(torch.ones(2), n)) == repr(fn(torch.ones(2), n))
+    assert traced.stats()["compiles"] <= 5
+
+
+def test_a_dict_that_is_filled_by_number_is_asked_by_number() -> None:
+    tables: dict[int, torch.Tensor] = {}
+
+    def fn(x: torch.Tensor, n: int) -> torch.Tensor:
+        if n not in tables:
+            tables[n] = torch.arange(n)
+        return x * tables[n].sum()
+
+    traced = tracer.compile(fn)
+    for n in (2, 3, 4, 5, 2, 3, 4, 5):
+        seen = traced(torch.ones(2), n)
+        assert torch.equal(seen, fn(torch.ones(2), n))
+    before = traced.stats()["compiles"]
+    for n in (2, 3, 4, 5):
+        traced(torch.ones(2), n)
+    assert traced.stats()["compiles"] == before
+
+
+def test_the_rate_of_steps_at_milestones_takes_two_compiles() -> None:
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([parameter], 0.1)
+    scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 40])
+
+    def step(x: torch.Tensor) -> Any:
+        scheduler.step()
+        return x * optimizer.param_groups[0]["lr"]
+
+    traced = tracer.compile(step)
+    for _ in range(12):
+        traced(torch.ones(2))
+    assert traced.stats()["compiles"] <= 3

@@ -69,9 +69,10 @@ class Backend:
             verify(gm, compiled, [item.real for item in inputs], self.name)
         return compiled
 
-    def compile_for_fakes(self, gm: torch.fx.GraphModule, inputs: list[GraphInput]) -> Callable[..., Any]:
-        """As `compile_graph`, for a graph of fake tensors of the program. They have no data for kernels, so the graph runs as it
-        is written. A backend of the user's own is called all the same: it may collect the graphs."""
+    def leave_as_written(self, gm: torch.fx.GraphModule, inputs: list[GraphInput]) -> Callable[..., Any]:
+        """As `compile_graph`, for a graph that runs as it is written: of fake tensors of the program, which have no data for
+        kernels, or one through whose inside autograd goes. A backend of the user's own is called all the same: it may collect
+        the graphs."""
         as_written: Callable[..., Any] = gm.forward
         if self.runs_as_written:
             return self(gm, self.examples(inputs))

@@ -32,6 +32,7 @@ class BreakPlacement:
         self.is_before_loop = False  # the break is before a loop, which CPython runs as a whole
         self.calls_instead: tuple[Any, Any] | None = None  # see errors.Unsupported; of what the attempt is to stop at
         self.relies_on: tuple[Any, ...] = ()  # likewise
+        self.as_written = False  # likewise
         self._was_offered_by_hook = was_offered_by_hook
         self._under_modes = under_modes
         self._may_skip_loops = True
@@ -46,6 +47,7 @@ class BreakPlacement:
         is_here = self.step is not None and self.step in steps
         self.calls_instead = error.calls_instead if is_here else None
         self.relies_on = error.relies_on if is_here else ()
+        self.as_written = error.as_written
         errors.forget_frames(error)  # its traceback would keep the program's arguments alive
         self.reason = error
 

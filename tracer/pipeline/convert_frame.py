@@ -294,21 +294,21 @@ class FrameConversion:
         entries = [
             entry.guarded_code for entry in entries_of(self.region.region, self.function.__code__, self.function.__globals__)
         ]
-        fake = trace.output.world.program_fakes.met
-        compiled = None if fake else known_graphs.callable_for(gm, trace, self.function, self.snapshot, entries)
+        as_written = trace.output.world.program_fakes.met or self.placement.as_written
+        compiled = None if as_written else known_graphs.callable_for(gm, trace, self.function, self.snapshot, entries)
         if compiled is None:
             try:
-                compiled = self._call_backend(gm, name, inputs, fake)
+                compiled = self._call_backend(gm, name, inputs, as_written)
             except errors.BackendCompilerFailed as failure:
                 if (anew := _without_what_fails(trace, failure)) is None:
                     raise
                 raise anew from None
-        may_come_again = not fake and not self.region.backend.needs_real_inputs and known_graphs.outdates_itself(trace)
+        may_come_again = not as_written and not self.region.backend.needs_real_inputs and known_graphs.outdates_itself(trace)
         self.backends_callable = compiled if may_come_again else None
         return without_hook(compiled) if trace.break_at is not None else compiled
 
-    def _call_backend(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], fake: bool) -> Callable[..., Any]:
-        """`fake`: the graph works on fake tensors of the program."""
+    def _call_backend(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], as_written: bool) -> Callable[..., Any]:
+        """`as_written`: the graph works on fake tensors of the program, or autograd has to go through its inside."""
         logs.emit("graph", lambda: log_texts.graph_table(gm.graph, name))
         logs.emit("graph_code", lambda: log_texts.graph_code(gm.graph, name))
         logs.emit("graph_sizes", lambda: log_texts.graph_sizes(gm.graph, name))
@@ -319,8 +319,8 @@ class FrameConversion:
         started = time.perf_counter()
         backend = self.region.backend
         with profile_labels.of_compile():
-            if fake:
-                compiled = self.limit.run(lambda: backend.compile_for_fakes(gm, inputs))
+            if as_written:
+                compiled = self.limit.run(lambda: backend.leave_as_written(gm, inputs))
             elif backend.runs_as_written:
                 compiled = backend.compile_graph(gm, inputs)
             else:

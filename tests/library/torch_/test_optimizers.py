@@ -9,7 +9,7 @@ from torch.optim import ASGD, LBFGS, SGD, Adafactor, Adagrad, Adam, Adamax, Adam
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as group_by_device_and_dtype
 
 import tracer
-from tests.support import captured, check
+from tests.support import captured, captured_made, check
 from tests.support.graphs import Graphs
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
@@ -131,6 +131,7 @@ def test_a_graph_break_in_a_recorded_function():
     check(program, torch.ones(3))
 
 
+DTYPES = torch.float32, torch.float64
 CLIPS = {
     "the norm": lambda parameters: clip_grad_norm_(parameters, 0.1),
     "the largest": lambda parameters: clip_grad_norm_(parameters, 0.1, float("inf"), error_if_nonfinite=True),
@@ -145,8 +146,10 @@ def test_clipped_gradients_of_two_dtypes(clip):
         (x * first).double().mul(second).sum().backward()
         return clip([first, second, first])
 
-    parameters = [torch.nn.Parameter(torch.arange(3.0, dtype=dtype) + 1) for dtype in (torch.float32, torch.float64)]
-    captured(program, torch.ones(3), *parameters)
+    def make():
+        return [torch.ones(3), *(torch.nn.Parameter(torch.arange(3.0, dtype=dtype) + 1) for dtype in DTYPES)], {}
+
+    captured_made(program, make, as_written=True)  # a compiler would lose one of the writes to the first
 
 
 def test_groups_by_device_and_dtype_keep_torchs_order():

@@ -43,9 +43,9 @@ register(
 )
 register(
     "write-over-itself",
-    "{operator} writes to an expanded tensor, of which one element stands at several places",
+    "{operator} writes to one element at several places, of an expanded tensor or of tensors that overlap",
     "Compilers turn a write into a computation of new values, and lose it where several places share one element.",
-    "write to the tensor that was expanded, or to a `clone()` of the expanded one.",
+    "write to the tensor that was expanded, or to a `clone()` of the expanded one; give each tensor of a list once.",
     topic=TOPIC,
 )
 register(

@@ -45,6 +45,11 @@ class ReadByKey:
             self.met[key] = self._pair(key) if present else None
         return self.met[key] is not None
 
+    def present(self) -> list[Any]:
+        """The keys that the dict has now, without a guard: the caller must not rely on them."""
+        kept = [key for key in self._held if key not in self.removed]
+        return [*kept, *(key for key in self.added if key not in self._held)]
+
     def reaches(self, count: int) -> bool:
         """Whether the dict has at least `count` keys, with a guard unless the keys found or added so far are enough."""
         if sum(pair is not None for pair in self.met.values()) >= count:

@@ -19,10 +19,11 @@ from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, held
 from tracer.variables.containers.dict_reads import ReadByKey
 from tracer.variables.containers.dict_views import DictIterator
-from tracer.variables.containers.keys import key_in
+from tracer.variables.containers.keys import is_none_of, key_in
 from tracer.variables.slots import BuiltinVariable
 from tracer.variables.text import form, formatted
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
@@ -161,7 +162,16 @@ class DictVariable(BuiltinVariable):
             return self.unread.look(hashed)
         return hashed in self.entries
 
+    def _has_no_such_number(self, tx: Tracer, key: VariableTracker) -> bool:
+        """Whether an int that varies is no key. This reads all keys, which are few, and does not fix the int."""
+        if not isinstance(key, SymNodeVariable):
+            return False
+        present = self.entries if self.unread is None else self.unread.present()
+        return is_none_of(tx, key, present) and len(self.entries) == len(present)
+
     def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
+        if self._has_no_such_number(tx, key):
+            return None
         hashed = self.key_of(tx, key)
         return self.value(tx, hashed) if self.has(hashed) else None
 
@@ -236,7 +246,7 @@ class DictVariable(BuiltinVariable):
             self.version += 1
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        return boolean(self.has(self.key_of(tx, item)))
+        return boolean(not self._has_no_such_number(tx, item) and self.has(self.key_of(tx, item)))
 
     def update(self, tx: Tracer, pairs: Iterable[tuple[VariableTracker, VariableTracker]]) -> None:
         for key, value in pairs:

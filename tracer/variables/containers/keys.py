@@ -7,10 +7,13 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.operators.layout import hint
 from tracer.protocol.error_words import NAMES_USE_OF_HASHES, unhashable_in
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.text import formatted
+from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.identities import refuse_unknown
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -22,6 +25,22 @@ def key_in(tx: Tracer, container: type, entries: Callable[[], Collection[Any]], 
     if tx.trace.ids_are_keys:
         refuse_unknown(hashed, entries())
     return hashed
+
+
+_FEW = 16
+_NUMBERS = (int, float, bool)
+_NO_NUMBERS = (str, bytes, type(None), type)  # never equal to one
+
+
+def is_none_of(tx: Tracer, item: VariableTracker, keys: Collection[Any]) -> bool:
+    """Whether an int that varies is none of a few hash keys, with a guard for each: its value is not fixed. False where it is one
+    of them, or where they would have to be asked themselves."""
+    if not isinstance(item, SymNodeVariable) or item.python_type() is not int or item.depends_on_data() or len(keys) > _FEW:
+        return False
+    numbers = [key for key in keys if type(key) in _NUMBERS]
+    if hint(item.example) in numbers or not all(type(key) in _NUMBERS or isinstance(key, _NO_NUMBERS) for key in keys):
+        return False
+    return all(tx.compare("!=", item, ConstantVariable(number)).truth(tx) for number in numbers)
 
 
 def _hashed(tx: Tracer, container: type, item: VariableTracker) -> Any:

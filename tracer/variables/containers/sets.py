@@ -21,7 +21,7 @@ from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, held, whole
 from tracer.sources.reading import is_a
 from tracer.variables.containers import set_history
-from tracer.variables.containers.keys import key_in
+from tracer.variables.containers.keys import is_none_of, key_in
 from tracer.variables.containers.set_history import Changed, Existing, History, Listed, Made, Step
 from tracer.variables.iteration import IteratorVariable
 from tracer.variables.slots import BuiltinVariable
@@ -140,7 +140,7 @@ class SetVariable(BuiltinVariable):
     # -- protocol ------------------------------------------------------------------------------------------------
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        return boolean(searched_key(tx, self.entries, item) in self.entries)
+        return boolean(not is_none_of(tx, item, self.entries) and searched_key(tx, self.entries, item) in self.entries)
 
     def hash_key(self, tx: Tracer) -> Any:
         tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")

@@ -7,10 +7,13 @@ before it, so inputs that a pass reaches have to be leaves.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import torch
 
+from tracer.errors import Unsupported
 from tracer.graph.fakes.exchanged_data import exchanged_at
 from tracer.graph.fakes.fake_tensors import is_leaf
 from tracer.graph.operations.gradients import (
@@ -47,6 +50,17 @@ _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 def _refuse(name: str, why: str) -> NoReturn:
     unsupported("autograd-in-trace", name=f"{name}, {why},")
+
+
+@contextlib.contextmanager
+def _through_the_inside() -> Iterator[None]:
+    """Within, a break leaves the graph before it as it is written. The pass behind the break goes to what the graph has computed,
+    or is differentiated itself: the results of a compiled graph allow neither."""
+    try:
+        yield
+    except Unsupported as error:
+        error.as_written = True
+        raise
 
 
 def _require_leaves(tx: Tracer, name: str, outputs: VariableTracker, asked: list[Any] | None = None) -> list[TensorVariable]:
@@ -115,6 +129,11 @@ def _fakes(tx: Tracer, value: VariableTracker) -> Any:
 
 def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
     """torch.autograd.grad"""
+    with _through_the_inside():
+        return _gradients(tx, outputs, inputs, *args, **kwargs)
+
+
+def _gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
     name = "torch.autograd.grad"
     given = [_tuple(tx, outputs), _tuple(tx, inputs), *args]
     asked = given[1].unpack(tx) if isinstance(given[1], TupleVariable) else given[1:2]
@@ -141,8 +160,20 @@ def backward(
     inputs: VariableTracker = NONE,
 ) -> VariableTracker:
     """torch.autograd.backward"""
-    tensors, grad_tensors = (each if each.is_constant() else _tuple(tx, each) for each in (tensors, grad_tensors))
     differentiable = create_graph.truth(tx)
+    with _through_the_inside() if differentiable else contextlib.nullcontext():
+        return _backward(tx, tensors, grad_tensors, retain_graph, differentiable, inputs)
+
+
+def _backward(
+    tx: Tracer,
+    tensors: VariableTracker,
+    grad_tensors: VariableTracker,
+    retain_graph: VariableTracker,
+    differentiable: bool,
+    inputs: VariableTracker,
+) -> VariableTracker:
+    tensors, grad_tensors = (each if each.is_constant() else _tuple(tx, each) for each in (tensors, grad_tensors))
     leaves = _leaves(tx, tensors) if inputs is NONE else _tuple_of_leaves(tx, tensors, inputs)
     used, keeping = _used(tx, tensors, grad_tensors, leaves)
     if not used:
