@@ -38,3 +38,14 @@ def test_a_gradient_whose_size_depends_on_data_runs_as_it_is_written():
         run(ids).backward()
         gradients.append(embedding.weight.grad.to_dense())
     assert torch.equal(*gradients)
+
+
+def test_what_has_no_derivative_runs_as_it_is_written_where_nobody_asks_for_it():
+    def two(x):
+        return x.sin().sum(), torch.special.zeta(x.abs() + 2, 2.0)
+
+    x = torch.ones(3, requires_grad=True)
+    with pytest.warns(UserWarning, match="runs as it is, without the backend"):
+        loss, values = tracer.compile(two, backend="aot_eager")(x)
+    loss.backward()
+    assert torch.equal(x.grad, torch.ones(3).cos()) and torch.equal(values, two(x)[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import dataclasses
 import datetime
 import decimal
 import fractions
@@ -110,3 +111,23 @@ def test_the_rate_of_steps_at_milestones_takes_two_compiles() -> None:
     for _ in range(12):
         traced(torch.ones(2))
     assert traced.stats()["compiles"] <= 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    rows: int
+    kind: str = "dense"
+
+
+BY_SHAPE = {Shape(3): "three", Shape(4): "four"}
+
+
+def test_the_hash_of_what_holds_a_number_that_varies() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        rows = x.shape[0]
+        hashes = hash((rows, 1.5, True)), hash(x.shape), hash((rows, (rows, int))), hash(Shape(rows))
+        return x + 1, hashes, BY_SHAPE.get(Shape(rows)), {Shape(rows): rows}
+
+    traced = tracer.compile(fn, fullgraph=True)
+    for rows in (2, 3, 4, 5):
+        assert traced(torch.ones(rows))[1:] == fn(torch.ones(rows))[1:]

@@ -13,10 +13,10 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import rely_on_process
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.containers.python_hashes import as_hash
+from tracer.variables.containers.python_hashes import Answering, as_hash
 from tracer.variables.containers.ranges import as_int
-from tracer.variables.containers.tuples import NamedTupleVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.arrays import NdarrayVariable, apply
 from tracer.variables.tensors.numpy_sizes import NumpySizeVariable, RoundedSizeVariable
@@ -189,8 +189,13 @@ def _hash(tx: Tracer, value: Value, /) -> Value:
         if not isinstance(value.constant(), (int, float, complex)):
             rely_on_process("hashes of texts and objects differ between processes")
         return fold(tx, hash, value.constant())
-    if isinstance(value, NamedTupleVariable) and all(item.is_constant() for item in value.items(tx)):
-        return _hash(tx, TupleVariable(value.items(tx)))
+    if isinstance(value, TupleVariable):  # the hash is made of those of the items
+        hashes = [_hash(tx, item) for item in value.items(tx)]
+        if all(each.is_constant() for each in hashes):
+            return fold(tx, lambda: hash(tuple([Answering(each.constant()) for each in hashes])))
+    if isinstance(value, ClassVariable) and type(value.value).__hash__ is type.__hash__:
+        rely_on_process("hashes of classes differ between processes")
+        return fold(tx, hash, value.value)
     unsupported("unsupported-builtin", function=f"hash of {value.describe()}")
 
 

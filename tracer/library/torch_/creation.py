@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def _tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
         data = _with_numbers(tx, data)
         leaves = _leaves(tx, data)
     if any(isinstance(leaf, TensorVariable) for leaf in leaves) and not isinstance(data, TensorVariable):
-        unsupported("data-dependent-method", value="a list of tensors", name="torch.tensor")
+        return _tensor_of_tensors(tx, data, leaves, kwargs)
     if any(leaf.is_constant() and isinstance(leaf.constant(), np.generic) for leaf in leaves) and "dtype" not in kwargs:
         kwargs["dtype"] = tx.literal(torch.tensor(_constants(tx, data)).dtype)  # the graph has Python's numbers
     if any(isinstance(leaf, SymNodeVariable) for leaf in leaves):
@@ -105,17 +106,49 @@ def _tensor_of_symbols(tx: Tracer, data: Value, leaves: list[Value], kwargs: dic
     inferred = torch.get_default_dtype() if float in kinds else torch.int64
     dtype = kwargs.get("dtype", NONE)
     exact = tx.literal(inferred)
-    scalars = [tx.call_in_graph(torch.scalar_tensor, [leaf], {"dtype": exact}) for leaf in leaves]
-    if not isinstance(data, SequenceVariable):
-        made = scalars[0]
-    else:
-        made = tx.call_in_graph(torch.stack, [ListVariable(scalars)], {})
-        shape = _shape(tx, data)
-        assert math.prod(shape) == len(leaves)
-        if len(shape) > 1:
-            made = made.call_method(tx, "reshape", [tx.literal(size) for size in shape], {})
+    made = _stacked(tx, data, [tx.call_in_graph(torch.scalar_tensor, [leaf], {"dtype": exact}) for leaf in leaves])
     moved = {"dtype": exact if dtype.constant() is None else dtype, **{k: v for k, v in kwargs.items() if k == "device"}}
     return made.call_method(tx, "to", [], moved)
+
+
+def _tensor_of_tensors(tx: Tracer, data: Value, leaves: list[Value], kwargs: dict[str, Value]) -> Value:
+    """torch.tensor reads the number in each tensor. Here they are copied and stacked: the graph need not know them."""
+    known = [_inferred(leaf) for leaf in leaves]
+    dtypes = [dtype for dtype in known if dtype is not None]
+    if len(dtypes) < len(known) or set(kwargs) - {"dtype"} or torch.get_default_device().type != "cpu":
+        unsupported("data-dependent-method", value="a list of tensors", name="torch.tensor")
+    found = functools.reduce(torch.promote_types, dtypes)
+    wanted: torch.dtype = kwargs.get("dtype", NONE).constant() or found
+    if not wanted.is_floating_point and wanted is not found:
+        unsupported("data-dependent-method", value="a list of tensors", name="torch.tensor")
+    options = {"dtype": tx.literal(wanted)}
+    return _stacked(tx, data, [_copied_number(tx, leaf, options) for leaf in leaves])
+
+
+def _inferred(leaf: Value) -> torch.dtype | None:
+    """The dtype that a number has among those of torch.tensor; None for what is no number."""
+    if isinstance(leaf, TensorVariable):
+        fake = leaf.fake
+        plain = fake.dim() == 0 and fake.device.type == "cpu" and fake.layout is torch.strided and not fake.is_complex()
+        return fake.dtype if plain else None
+    kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}
+    return kinds.get(leaf.python_type()) if leaf.is_constant() or isinstance(leaf, SymNodeVariable) else None
+
+
+def _copied_number(tx: Tracer, leaf: Value, options: dict[str, Value]) -> Value:
+    if isinstance(leaf, TensorVariable):
+        return leaf.call_method(tx, "detach", [], {}).call_method(tx, "to", [], options)
+    return tx.call_in_graph(torch.scalar_tensor, [leaf], options)
+
+
+def _stacked(tx: Tracer, data: Value, scalars: list[Value]) -> Value:
+    """A tensor of the shape of nested lists."""
+    if not isinstance(data, SequenceVariable):
+        return scalars[0]
+    made = tx.call_in_graph(torch.stack, [ListVariable(scalars)], {})
+    shape = _shape(tx, data)
+    assert math.prod(shape) == len(scalars)
+    return made.call_method(tx, "reshape", [tx.literal(size) for size in shape], {}) if len(shape) > 1 else made
 
 
 # -- torch.FloatTensor and the like --------------------------------------------------------------------------------------------

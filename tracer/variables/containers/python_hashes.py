@@ -107,10 +107,12 @@ def _hash(tx: Tracer, value: InstanceVariable) -> int:
 
 def as_hash(number: int) -> int:
     """The result of hash() for an object whose `__hash__` returns `number`. It can differ from hash(number)."""
-    return hash(_Answering(number))
+    return hash(Answering(number))
 
 
-class _Answering:
+class Answering:
+    """Has the hash that a number stands for."""
+
     def __init__(self, number: int) -> None:
         self._number = number
 
