@@ -261,7 +261,16 @@ class Marking(Flat):
         return result
 
 
+class Unfinished(Flat):
+    """Is put together as nothing."""
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner: Any, context: Any, size: Any, strides: Any) -> None:  # type: ignore[override]
+        pass
+
+
 REFUSED = {
+    "nothing in place of a tensor": (lambda: Unfinished(X.clone(), 2.0), "makes another tensor"),
     "a context that is ignored": (lambda: Forgetful(X.clone(), 2.0), "makes another .scale"),
     "an attribute that is lost": (_noted, "its .note, which __tensor_unflatten__ does not make"),
     "an attribute of a result that is lost": (lambda: Marking(X.clone(), 2.0), "makes another .mark"),

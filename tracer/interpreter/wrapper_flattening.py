@@ -135,7 +135,8 @@ def _lost(real: torch.Tensor, cls: type) -> frozenset[str]:
         made = put_together_again(real)
     except Exception as error:
         _refuse(cls, f"a __tensor_unflatten__ that raises {type(error).__name__}: {error}")
-    if (made.dtype, made.device, made.shape) != (real.dtype, real.device, real.shape) or type(made) is not cls:
+    exact: Any = type(made)
+    if exact is not cls or (made.dtype, made.device, made.shape) != (real.dtype, real.device, real.shape):
         _refuse(cls, "a __tensor_unflatten__ that makes another tensor")
     expected, seen = attributes_of(real), attributes_of(made)
     for name in expected.keys() & seen.keys() - _OF_TORCH:
