@@ -85,7 +85,9 @@ def iterate_class(tx: Tracer, cls: ClassVariable) -> SequenceIterator:
 
 
 def instance_dict(tx: Tracer, owner: VariableTracker, value: Any) -> InstanceDictVariable:
-    return InstanceDictVariable(owner, value)
+    """The `__dict__` of an object, which has one."""
+    made: dict[VariableTracker, InstanceDictVariable] = tx.trace.instance_dicts
+    return made.setdefault(owner, InstanceDictVariable(owner, value))
 
 
 def bound_builtin_method(tx: Tracer, owner: VariableTracker, name: str) -> VariableTracker:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tracer.sources.base import Source
     from tracer.variables.containers.call_form import CallForm
     from tracer.variables.iterators.generators import GeneratorVariable
+    from tracer.variables.objects.instance_dict import InstanceDictVariable
 
 import_modules(variables)  # registers the builders of tracked values, and methods
 
@@ -112,6 +113,7 @@ class Trace:
         self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # objects in prototypes of classes, by id, with their values
         self.hashed = HashedKeys()
         self.weak_references: dict[VariableTracker, dict[type, VariableTracker]] = {}  # those made, by referent
+        self.instance_dicts: dict[VariableTracker, InstanceDictVariable] = {}  # by object
         self._constant_tuples: dict[int, tuple[tuple[Any, ...], VariableTracker]] = {}  # of code objects, by id
         self.read_late: list[tuple[CellVariable, VariableTracker, int]] = []  # by hooks: the cell, its contents, the step
         self.call_form: CallForm | None = None  # of the frame, where it takes **kwargs
@@ -218,6 +220,7 @@ class Trace:
         self.generators.clear()
         self.hashed.clear()
         self.weak_references.clear()
+        self.instance_dicts.clear()
         self._constant_tuples.clear()
         self.input_tensors.clear()
         self.restated_tensors.clear()

@@ -12,7 +12,8 @@ from tracer.guards.containers import DictKeysMatch
 from tracer.protocol.lookups import is_data_descriptor, lookup
 from tracer.protocol.variable import VariableTracker, invoke
 from tracer.sources.attributes import AttrSource, InstanceDictSource
-from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.dict_views import KINDS, DictIterator
+from tracer.variables.containers.dicts import DictVariable, pairs_of
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.slots import call_slot
 from tracer.variables.values.constant import ConstantVariable, boolean
@@ -89,6 +90,13 @@ class InstanceDictVariable(VariableTracker):
         left, right = self.snapshot(tx), _whole(tx, other)
         return right.binary(tx, op, left, False) if reflected else left.binary(tx, op, right, False)
 
+    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op != "|":
+            return None
+        for key, value in pairs_of(tx, _whole(tx, other)):
+            self.set_item(tx, key, value)
+        return self
+
     def form(self, tx: Tracer) -> Any:
         return self.snapshot(tx).form(tx)
 
@@ -102,7 +110,7 @@ class InstanceDictVariable(VariableTracker):
         return self.snapshot(tx).length(tx)
 
     def iterate(self, tx: Tracer) -> VariableTracker:
-        return self.snapshot(tx).iterate(tx)
+        return DictIterator(LiveAttributes(tx, self), "keys")
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         return boolean(self.find(tx, item) is not None)
@@ -151,13 +159,54 @@ class InstanceDictVariable(VariableTracker):
             return invoke(DictVariable.methods.table[name], (tx, self, *args), kwargs)
         if name in _ITEMS:
             return call_slot(tx, self, name, args, kwargs)
-        if name in ("keys", "values", "items", "copy"):
+        if name in KINDS:
+            return LiveAttributes(tx, self).call_method(tx, name, args, kwargs)
+        if name == "copy":
             return self.snapshot(tx).call_method(tx, name, args, kwargs)
         unsupported("unsupported-method", value="__dict__", name=name)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.owner)
         cg.load_attr("__dict__")
+
+
+class LiveAttributes(DictVariable):
+    """What views of an instance dict, and iterators over it, show: its entries as they are when they are asked for."""
+
+    def __init__(self, tx: Tracer, of: InstanceDictVariable) -> None:
+        super().__init__({})
+        self.of = self.holder = of
+        self._of_now: tuple[tuple[Any, ...], DictVariable] | None = None
+        self._tx = tx
+
+    def _now(self) -> DictVariable:
+        tx = self._tx.trace.frame or self._tx  # the frame that is traced now
+        state = tuple(tx.effects.attributes(self.of.owner).items())
+        if self._of_now is None or self._of_now[0] != state:
+            self._of_now = state, self.of.snapshot(tx)
+        return self._of_now[1]
+
+    @property
+    def entries(self) -> dict[Any, Any]:
+        return self._now().entries
+
+    @entries.setter
+    def entries(self, value: dict[Any, Any]) -> None:
+        """Ignored: the entries are the attributes."""
+
+    @property
+    def version(self) -> Any:
+        return tuple(self.entries)
+
+    @version.setter
+    def version(self, value: Any) -> None:
+        """Ignored: the keys say it."""
+
+    def value(self, tx: Tracer, key: Any) -> VariableTracker:
+        return self._now().value(tx, key)
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return self.of.contains(tx, item)
 
 
 def _whole(tx: Tracer, value: VariableTracker) -> VariableTracker:
