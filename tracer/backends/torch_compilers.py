@@ -26,6 +26,7 @@ from torch._inductor.codecache import BypassFxGraphCache
 from torch._inductor.output_code import OutputCode
 
 from tracer import config
+from tracer.backends.inductor_rules import without_what_inductor_gets_wrong
 from tracer.backends.piece_calls import CODE_ALONE, CodeAlone
 from tracer.backends.printable_operators import PRINTABLE
 from tracer.backends.result_memory import keep_results_apart
@@ -105,7 +106,10 @@ def inductor(
         warnings.warn(_NOT_FROZEN, stacklevel=levels_to_the_user())
     with _kept_for_files() as made_with:
         found: Callable[..., Any] = compile_fx(
-            gm, example_inputs, config_patches=patches, decompositions=_Decompositions({**select_decomp_table(), **PRINTABLE})
+            gm,
+            example_inputs,
+            config_patches=patches,
+            decompositions=_Decompositions(without_what_inductor_gets_wrong({**select_decomp_table(), **PRINTABLE})),
         )
     vars(found).update(made_with)
     note_code_alone(found)
