@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch._inductor import config
 
 import tracer
 
@@ -37,3 +38,18 @@ def test_a_sum_has_the_gradients_that_its_factor_gives() -> None:
         run(*leaves).sum().backward()
         found.append([leaf.grad for leaf in leaves])
     torch.testing.assert_close(*found)
+
+
+@config.patch(fallback_random=True)
+def test_rows_are_shuffled_as_in_eager() -> None:
+    def shuffled(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        order = torch.randperm(x.shape[0])
+        return x[order], order, x[torch.randperm(x.shape[0])[:2]]
+
+    traced = tracer.compile(shuffled, backend="inductor", fullgraph=True)
+    for rows in (3, 4, 5):
+        x, found = torch.arange(2.0 * rows).view(rows, 2), []
+        for run in (shuffled, traced):
+            torch.manual_seed(rows)
+            found.append((*run(x), torch.get_rng_state()))
+        torch.testing.assert_close(*found)

@@ -260,3 +260,14 @@ def test_an_intermediate_that_an_operator_fills_keeps_its_strides():
     for expected, seen in zip(run(x), tracer.compile(run, backend="aot_eager")(x)):
         assert seen.stride() == expected.stride()
         torch.testing.assert_close(seen, expected)
+
+
+@pytest.mark.parametrize("part", [lambda y: y[:, :2], lambda y: y.t(), lambda y: y.chunk(2, 1)[0]], ids=["rows", "t", "chunk"])
+def test_a_detached_view_is_made_a_leaf(part):
+    def run(y):
+        leaf = part(y).detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(leaf.pow(2).sum(), leaf)
+        return gradient
+
+    y = torch.arange(8.0).view(2, 4)
+    assert torch.equal(tracer.compile(run, backend="aot_eager")(y), run(y))

@@ -131,8 +131,8 @@ def _is_view_in_graph(node: fx.Node) -> bool:
 def _has_other_strides_out_of_place(node: fx.Node, target: torch.Tensor) -> bool:
     """Whether `y.masked_fill(...)` lies otherwise than `y`, where a node is `y.masked_fill_(...)`."""
     name = str(node.target)
-    if not name.endswith("_") or name.startswith("_") or not hasattr(torch.Tensor, name[:-1]):
-        return False
+    if not name.endswith("_") or name.startswith("_") or not callable(getattr(torch.Tensor, name[:-1], None)):
+        return False  # `requires_grad_` has no form that is out of place
     args, kwargs = fx.map_arg((node.args[1:], node.kwargs), lambda each: each.meta[EXAMPLE])
     with mode_of(target), torch.no_grad():
         made = getattr(target, name[:-1])(*args, **kwargs)
