@@ -101,7 +101,9 @@ class InstanceVariable(VariableTracker):
 
     def find_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
         """The value that `object.__getattribute__` finds; None where it would raise AttributeError."""
-        refuse_changed_class(tx, self.cls, name)
+        if tx.effects.is_class_changed(self.cls, name):
+            stored, own = self._stored_on_class(tx, name), self.instance_attr(tx, name)
+            return stored if own is None else own
         owner, static = lookup(self.cls, name)
         if static is not MISSING and is_data_descriptor(static):
             return self._through_descriptor(tx, name, owner, static)
@@ -113,6 +115,17 @@ class InstanceVariable(VariableTracker):
         if static is MISSING:
             return None
         return self._bind(tx, name, owner, static)
+
+    def _stored_on_class(self, tx: Tracer, name: str) -> VariableTracker:
+        """What an attribute is that the trace has stored on a class. Breaks the graph for one that would be bound."""
+        stored = None
+        for base in self.cls.__mro__:
+            stored = tx.effects.attribute(tx.class_variable(base), name)
+            if stored is not None or name in type_dict(base):
+                break
+        if stored is None or defines(stored.python_type(), "__get__") or is_data_descriptor(lookup(self.cls, name)[1]):
+            unsupported("unsupported-attribute", value=self.cls.__qualname__, name=name)
+        return stored
 
     def instance_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
         """An attribute in the instance's own dict."""
@@ -223,7 +236,8 @@ class InstanceVariable(VariableTracker):
 
     def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         """object.__setattr__"""
-        refuse_changed_class(tx, self.cls, name)
+        if tx.effects.is_class_changed(self.cls, name):
+            self._stored_on_class(tx, name)  # it is no descriptor
         owner, static = lookup(self.cls, name)
         if static is not MISSING and is_data_descriptor(static):
             if is_a(static, property):
