@@ -131,3 +131,29 @@ def test_the_hash_of_what_holds_a_number_that_varies() -> None:
     traced = tracer.compile(fn, fullgraph=True)
     for rows in (2, 3, 4, 5):
         assert traced(torch.ones(rows))[1:] == fn(torch.ones(rows))[1:]
+
+
+def a_pair(size: Any) -> Any:
+    try:
+        height, width = size
+    except TypeError as error:
+        return str(error), size, size
+    return "", height, width
+
+
+FIXES_NO_VALUE: dict[str, Callable[[int], Any]] = {
+    "counting from it": lambda n: [index * 2 for index, _ in enumerate("abc", start=n)],
+    "unpacking it": a_pair,
+    "its parts": lambda n: (n.real, n.imag),
+}
+
+
+@pytest.mark.parametrize("name", FIXES_NO_VALUE)
+def test_a_number_that_varies_is_not_fixed_by(name: str) -> None:
+    def fn(x: torch.Tensor, n: int) -> Any:
+        return x * n, FIXES_NO_VALUE[name](n)
+
+    traced = tracer.compile(fn, fullgraph=True)
+    for n in (2, 3, 4, 5, 6):
+        assert repr(traced(torch.ones(2), n)) == repr(fn(torch.ones(2), n))
+    assert traced.stats()["compiles"] == 2

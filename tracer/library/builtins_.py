@@ -102,11 +102,13 @@ def _slice(tx: Tracer, *parts: Value) -> Value:
 
 @models(enumerate)
 def _enumerate(tx: Tracer, iterable: Value, start: Value = ZERO) -> Value:
-    first = as_int(tx, start)
-    if first is None:
-        name = start.python_type().__name__
-        tx.raise_error(TypeError, f"{name!r} object cannot be interpreted as an integer")
-    return EnumerateIterator(iterable.iterate(tx), first)
+    if not (isinstance(start, SymNodeVariable) and start.python_type() is int):
+        first = as_int(tx, start)
+        if first is None:
+            name = start.python_type().__name__
+            tx.raise_error(TypeError, f"{name!r} object cannot be interpreted as an integer")
+        start = tx.literal(first)
+    return EnumerateIterator(iterable.iterate(tx), start)
 
 
 @models(zip)

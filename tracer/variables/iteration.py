@@ -215,9 +215,9 @@ def set_state(cg: ValueCodegen, load: Callable[[], None]) -> None:
 
 class EnumerateIterator(LazyIterator):
     cls = enumerate
-    parts = ("iterator",)
+    parts = ("iterator", "count")
 
-    def __init__(self, iterator: VariableTracker, start: int) -> None:
+    def __init__(self, iterator: VariableTracker, start: VariableTracker) -> None:
         self.iterator = iterator
         self.count = start
 
@@ -225,11 +225,9 @@ class EnumerateIterator(LazyIterator):
         item = self.iterator.next(tx)
         if item is None:
             return None
-        self.count += 1
-        return tx.tuple_of([tx.literal(self.count - 1), item])
-
-    def reconstruct(self, cg: ValueCodegen) -> None:
-        cg.call_object(enumerate, lambda: cg.load(self.iterator), lambda: cg.load_const(self.count))
+        count, one = self.count, tx.literal(1)
+        self.count = tx.literal(count.constant() + 1) if count.is_constant() else tx.binary("+", count, one)
+        return tx.tuple_of([count, item])
 
 
 class ZipIterator(LazyIterator):

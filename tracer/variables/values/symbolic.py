@@ -95,6 +95,9 @@ class SymNodeVariable(VariableTracker):
         except GuardOnDataDependentSymNode as error:
             unsupported("data-dependent-value", value=str(error).partition("\n")[0])
 
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        tx.raise_error(TypeError, f"{self.python_type().__name__!r} object is not iterable")
+
     def hash_key(self, tx: Tracer) -> Any:
         return self.specialize(tx).value
 
