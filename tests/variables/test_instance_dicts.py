@@ -93,3 +93,14 @@ def test_an_iterator_goes_on_behind_a_break() -> None:
         return first, list(items), x + 1
 
     check_made(f, lambda: ((Plain(), torch.ones(2)), {}))
+
+
+@pytest.mark.parametrize("value", [3, "a", (1,), [1]], ids=["int", "str", "tuple", "list"])
+def test_what_has_no_dict_is_a_type_error(value: Any) -> None:
+    def f(value: Any, x: torch.Tensor) -> Any:
+        try:
+            return vars(value), x + 1
+        except TypeError as error:
+            return str(error), error.__context__, x + 1
+
+    captured_made(f, lambda: ((value, torch.ones(2)), {}))

@@ -11,7 +11,7 @@ from tracer.library.class_checks import find_attr
 from tracer.library.frames_of_callers import locals_of_caller
 from tracer.protocol.lookups import lookup, storage_base, type_name
 from tracer.protocol.models import models
-from tracer.protocol.variable import VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.classes.classes import ClassVariable, SuperVariable
 from tracer.variables.containers.lists import NamedTupleVariable, TupleVariable
 from tracer.variables.containers.tuples import acts_as_tuple
@@ -129,7 +129,12 @@ except TypeError as _error:
 def _vars(tx: Tracer, *obj: Value) -> Value:
     if not obj:
         return locals_of_caller(tx)
-    return obj[0].get_attr(tx, "__dict__")
+    try:
+        return obj[0].get_attr(tx, "__dict__")
+    except ObservedException as raised:
+        if not is_exception(raised.value, AttributeError):
+            raise
+    tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
 
 
 # -- making objects ----------------------------------------------------------------------------------------------------
