@@ -12,7 +12,7 @@ import types
 import pytest
 import torch
 
-from tests.support import check, check_made
+from tests.support import captured, check, check_made
 from tracer import config
 
 X = torch.ones(2)
@@ -412,3 +412,11 @@ def test_a_list_of_a_subclass_that_extends_itself_takes_the_items_that_it_has():
         return x + len(items), items
 
     check(fn, X, Items([1, 2]))
+
+
+def test_a_dict_subclass_is_united_with_dicts_of_other_classes():
+    def fn(x, config):
+        others = collections.OrderedDict(b=2), collections.defaultdict(int, c=3), {"d": 4}
+        return x + 1, [config | other for other in others], [other | config for other in others], {"a": 0} | others[0]
+
+    captured(fn, X, Table(a=1))

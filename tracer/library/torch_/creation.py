@@ -104,10 +104,11 @@ def _tensor_of_symbols(tx: Tracer, data: Value, leaves: list[Value], kwargs: dic
     if not kinds <= {int, float, bool} or set(kwargs) - {"dtype", "device"} or kinds == {bool}:
         return tx.call_in_graph(torch.tensor, [data], kwargs)
     inferred = torch.get_default_dtype() if float in kinds else torch.int64
-    dtype = kwargs.get("dtype", NONE)
-    exact = tx.literal(inferred)
-    made = _stacked(tx, data, [tx.call_in_graph(torch.scalar_tensor, [leaf], {"dtype": exact}) for leaf in leaves])
-    moved = {"dtype": exact if dtype.constant() is None else dtype, **{k: v for k, v in kwargs.items() if k == "device"}}
+    wanted: torch.dtype = kwargs.get("dtype", NONE).constant() or inferred
+    exact = wanted if wanted.is_floating_point else torch.float64 if float in kinds else torch.int64
+    options = {"dtype": tx.literal(exact)}
+    made = _stacked(tx, data, [tx.call_in_graph(torch.scalar_tensor, [leaf], options) for leaf in leaves])
+    moved = {"dtype": tx.literal(wanted), **{k: v for k, v in kwargs.items() if k == "device"}}
     return made.call_method(tx, "to", [], moved)
 
 

@@ -16,7 +16,7 @@ from tracer.protocol.error_words import no_pair
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import defines, lookup, type_name
 from tracer.protocol.models import Models
-from tracer.protocol.variable import VariableTracker, held
+from tracer.protocol.variable import VariableTracker, held, whole
 from tracer.variables.containers.dict_reads import ReadByKey
 from tracer.variables.containers.dict_views import DictIterator
 from tracer.variables.containers.keys import is_none_of, key_in
@@ -268,7 +268,7 @@ class DictVariable(BuiltinVariable):
         if types.MappingProxyType in (self.cls, other.cls):
             return None
         result = self.copy(tx)
-        if other.cls is not dict and self.cls is dict:  # the method of the right operand's class comes first
+        if other.cls is not dict and whole(self).python_type() is dict:  # the method of the right operand's class comes first
             result = DictVariable(result.entries, cls=other.cls, default_factory=other.default_factory)
         result.update(tx, other.pairs(tx))
         return result

@@ -24,7 +24,7 @@ from tracer.variables.slots import SLOTS
 from tracer.variables.tensors.backward import backward, retain_gradient
 from tracer.variables.tensors.tensor_copies import deep_copy
 from tracer.variables.values.constant import FALSE, NONE, TRUE, ConstantVariable, fold
-from tracer.variables.values.symbolic import apply, is_number
+from tracer.variables.values.symbolic import SymNodeVariable, apply, is_number
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -349,10 +349,17 @@ def _backward(
     return backward(tx, self, gradient, retain_graph, create_graph, inputs)
 
 
+def _varies(tx: Tracer, data: VariableTracker) -> bool:
+    """Whether a number, or one in nested lists, varies."""
+    if isinstance(data, (ListVariable, TupleVariable)):
+        return any(_varies(tx, item) for item in data.items(tx))
+    return isinstance(data, SymNodeVariable)
+
+
 @_methods("new_tensor")
 def _new_tensor(tx: Tracer, self: TensorVariable, data: VariableTracker, **kwargs: VariableTracker) -> VariableTracker | None:
-    """Of an array it is `torch.tensor` with this tensor's dtype and device."""
-    if not issubclass(data.python_type(), np.ndarray):
+    """Of an array, and of numbers that vary, it is `torch.tensor` with this tensor's dtype and device."""
+    if not issubclass(data.python_type(), np.ndarray) and not _varies(tx, data):
         return None
     for name in ("dtype", "device"):
         if name not in kwargs or kwargs[name].is_none():
