@@ -62,9 +62,17 @@ def of_which_copies_are_made(o: Any, x: torch.Tensor) -> Any:
     return copied, {**vars(o)}, vars(o) | {"q": 1}, x + 1
 
 
+def that_is_emptied(o: Any, x: torch.Tensor) -> Any:
+    last = vars(o).popitem()
+    o.c = 3
+    seen = dict(vars(o))
+    vars(o).clear()
+    return last, seen, vars(o), hasattr(o, "a"), x + 1
+
+
 PROGRAMS = [
     extended_in_place, whose_keys_are_asked_later, whose_values_are_asked_later, that_grows_while_it_is_iterated_over,
-    whose_attributes_are_stored_in_a_loop, of_which_copies_are_made,
+    whose_attributes_are_stored_in_a_loop, of_which_copies_are_made, that_is_emptied,
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from tracer.variables.containers.dict_views import KINDS, DictIterator
 from tracer.variables.containers.dicts import DictVariable, pairs_of
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.slots import call_slot
-from tracer.variables.values.constant import ConstantVariable, boolean
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
@@ -161,6 +161,14 @@ class InstanceDictVariable(VariableTracker):
             return call_slot(tx, self, name, args, kwargs)
         if name in KINDS:
             return LiveAttributes(tx, self).call_method(tx, name, args, kwargs)
+        if name == "clear" and not args:
+            for key in self.snapshot(tx).keys():
+                self.del_item(tx, key)
+            return NONE
+        if name == "popitem" and not args and self.snapshot(tx).entries:
+            key, value = self.snapshot(tx).pairs(tx)[-1]
+            self.del_item(tx, key)
+            return tx.tuple_of([key, value])
         if name == "copy":
             return self.snapshot(tx).call_method(tx, name, args, kwargs)
         unsupported("unsupported-method", value="__dict__", name=name)
