@@ -271,3 +271,29 @@ def test_a_detached_view_is_made_a_leaf(part):
 
     y = torch.arange(8.0).view(2, 4)
     assert torch.equal(tracer.compile(run, backend="aot_eager")(y), run(y))
+
+
+CHANGES_OF_VIEWS = {
+    "masked": lambda y: y.t().masked_fill_(y.t() > 0, 0.5),
+    "summed": lambda y: y.t().cumsum_(0),
+    "a part": lambda y: y.permute(1, 0)[1:].tril_(),
+    "without gradients": lambda y: torch.no_grad()(lambda: y.t().cumsum_(0))(),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", CHANGES_OF_VIEWS)
+def test_what_is_changed_through_a_view_keeps_its_strides(name, dynamic):
+    def run(x):
+        y = x * 1
+        CHANGES_OF_VIEWS[name](y)
+        return y.sin(), y.view(-1)
+
+    found = []
+    for function in (run, tracer.compile(run, backend="aot_eager", dynamic=dynamic)):
+        x = torch.arange(-12.0, 12.0).view(4, 6).requires_grad_()
+        wave, flat = function(x)
+        (wave * torch.arange(24.0).view(4, 6)).sum().backward()
+        found.append([wave.detach(), flat.detach(), x.grad])
+        assert wave.stride() == (6, 1)
+    torch.testing.assert_close(*found)

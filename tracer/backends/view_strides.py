@@ -96,7 +96,7 @@ def _copy_back(graph: fx.Graph, node: fx.Node) -> None:
     AOTAutograd computes it out of place, and takes the strides of that result for those of the tensor."""
     operand = node.args[0] if node.op == "call_method" and node.args else None
     target = next(tensors_of(operand), None)
-    if not isinstance(operand, fx.Node) or target is None or is_contiguous_now(target) or _is_view_in_graph(operand):
+    if not isinstance(operand, fx.Node) or target is None or is_contiguous_now(target):
         return
     if not _has_other_strides_out_of_place(node, target):
         return
@@ -121,11 +121,6 @@ def _copy_into(graph: fx.Graph, node: fx.Node, target: fx.Node, tensor: torch.Te
         copied = graph.call_method("copy_", (target, node))
     copied.meta = {**node.meta, EXAMPLE: tensor}
     node.replace_all_uses_with(copied, delete_user_cb=lambda user: user is not copied)
-
-
-def _is_view_in_graph(node: fx.Node) -> bool:
-    example = node.meta[EXAMPLE]
-    return node.op != "placeholder" and bool(example._is_view())
 
 
 def _has_other_strides_out_of_place(node: fx.Node, target: torch.Tensor) -> bool:
