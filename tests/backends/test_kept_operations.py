@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch._inductor.config as inductor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.testing._internal.two_tensor import TwoTensor
 
 import tracer
 
@@ -161,3 +163,18 @@ def test_a_nested_function_that_sets_items_is_compiled():
     made = tracer.compile(f, backend="aot_eager", fullgraph=True)
     for x in (torch.ones(4), -torch.ones(4)):
         assert torch.equal(made(x, torch.tensor([1, 2])), f(x, torch.tensor([1, 2])))
+
+
+def test_of_a_wrapper_that_is_not_used_a_plain_tensor_is_kept():
+    def program(x):
+        y = x * 2
+        TwoTensor(y.detach(), y.detach() * 3).sum(0, keepdim=True) @ torch.ones(3, 3)
+        return y.sin()
+
+    def backend(gm, example_inputs):
+        kept.extend(type(node.meta["example_value"]) for node in gm.graph.output_node().args[0])
+        return gm.forward
+
+    kept: list[type] = []
+    tracer.compile(program, backend=backend, fullgraph=True)(torch.ones(2, 3))
+    assert len(kept) > 1 and set(kept) == {FakeTensor}

@@ -104,8 +104,9 @@ def _lies_in(node: fx.Node, storages: set[Any]) -> bool:
 
 
 def _value(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
-    """A tensor among the results of the operation, without its history; None if there is none. Where its memory is written to it
-    is a copy: of what is overwritten afterwards, compilers would return what is written."""
+    """A tensor among the results of the operation, without its history; None if there is none. Of a wrapper it is a plain tensor
+    inside: AOTAutograd fails on some wrappers that nobody uses. Where its memory is written to it is a copy: of what is
+    overwritten afterwards, compilers would return what is written."""
     example = node.meta[EXAMPLE]
     with graph.inserting_after(node):
         if isinstance(example, (list, tuple)):
@@ -116,6 +117,11 @@ def _value(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
             node.meta[EXAMPLE] = example = example[place]
         if not isinstance(example, torch.Tensor):
             return None
+    while isinstance(example, WrapperFake) and example.held:
+        name, part = next(iter(example.held.items()))
+        with graph.inserting_after(node):
+            node = graph.call_function(getattr, (node, name))
+        node.meta[EXAMPLE] = example = part
     with graph.inserting_after(node):
         value = graph.call_method("detach", (node,))
     if isinstance(example, WrapperFake):

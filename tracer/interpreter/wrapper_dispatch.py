@@ -143,7 +143,7 @@ def _keep_parts(trace: Trace, part: Part, name: str) -> None:
             kept.setdefault(id(target.fake), (target.fake, stored))
             fake: Any = target.fake
             fake.numbers = tuple(_numbers_in(part.tx, stored.values()))
-            fake.held = tuple([value.fake for value in stored.values() if isinstance(value, TensorVariable)])
+            fake.held = {key: value.fake for key, value in stored.items() if isinstance(value, TensorVariable)}
         effects.forget(target)
 
 

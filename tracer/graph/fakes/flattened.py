@@ -71,7 +71,7 @@ def found_at(value: Any, path: tuple[Any, ...]) -> Any:
 def tensors_inside(fake: Any) -> Iterator[torch.Tensor]:
     """The plain tensors in a wrapper, as far as they are known; none in any other value."""
     if isinstance(fake, WrapperFake):
-        for part in fake.held if fake.flattened is None else fake.flattened.parts.values():
+        for part in (fake.held if fake.flattened is None else fake.flattened.parts).values():
             yield from tensors_inside(part) if isinstance(part, WrapperFake) else (part,)
 
 

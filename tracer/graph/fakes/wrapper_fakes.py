@@ -29,7 +29,7 @@ class WrapperFake(torch.Tensor):
     fake_mode: FakeMode
     flattened: Flattened | None = None  # of one that exists before the trace, if a backend that compiles is given it
     form: Form | None = None  # of one that the graph makes for a backend that compiles
-    held: tuple[torch.Tensor, ...] = ()  # the tensors in the attributes of one that the trace makes
+    held: Mapping[str, torch.Tensor] = types.MappingProxyType({})  # the tensors in the attributes of one that the trace makes
     numbers: tuple[Any, ...] = ()  # and the symbolic numbers in them
 
     __torch_function__ = torch._C._disabled_torch_function_impl
