@@ -18,6 +18,7 @@ FUNCTIONS = {
     **{f.__name__: f for f in (math.sqrt, math.log2, math.sin, math.cos, math.tan, math.atan, math.tanh)},
     "scale": lambda n: 1 / math.sqrt(n),
     "rounded": lambda n: round(n) + round(n / 3) + round(n / 7, 2),
+    "rounded_to_tens": lambda n: round(n, -1) + round(-n, -1) * 100 + round(n * 10, -2) + round(n, 2),
     "floor_ceil_trunc": lambda n: math.floor(n / 4) + math.ceil(n / 4) * math.trunc(-n / 4),
     "torch_functions": lambda n: torch.sym_max(n, 9) + torch.sym_min(n, 9) * torch.sym_sum([n, 1, n]),
     "torch_conversions": lambda n: torch.sym_float(n) / 3 + torch.sym_int(n / 2),

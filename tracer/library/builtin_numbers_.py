@@ -129,6 +129,17 @@ def _special(tx: Tracer, value: Value, name: str, *args: Value) -> Value | None:
     return value.call_special(tx, name, *args) or unsupported("unsupported-builtin", function=name)
 
 
+_DIGITS_OF_INT64 = 18  # that any has: a graph's ints have 64 bits
+
+
+def _to_multiple(tx: Tracer, number: Value, unit: int) -> Value:
+    """The multiple of an even `unit` that is nearest to an int; of two that are as near, the even one, as `int.__round__`."""
+    down = tx.binary("//", number, ConstantVariable(unit))
+    halves_up = tx.binary("%", down, ConstantVariable(2))
+    raised = tx.binary("+", tx.binary("+", number, ConstantVariable(unit // 2 - 1)), halves_up)
+    return tx.binary("*", tx.binary("//", raised, ConstantVariable(unit)), ConstantVariable(unit))
+
+
 @models(round)
 def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
     number = number_in(tx, number) if ndigits is NONE else number
@@ -142,6 +153,8 @@ def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
             return symbolic.apply(tx, round, number, *(() if ndigits is NONE else (ndigits,)))
         if number.python_type() is int and ndigits is NONE:
             return number
+        if number.python_type() is int and type(ndigits.constant()) is int and ndigits.constant() > -_DIGITS_OF_INT64:
+            return _to_multiple(tx, number, 10 ** -ndigits.constant()) if ndigits.constant() < 0 else number
     number, ndigits = (v.specialize(tx) for v in (number, ndigits))
     return fold(tx, round, number.constant(), ndigits.constant())
 
