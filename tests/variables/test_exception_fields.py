@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
+import tracer
 from tests.support import check
 
 X = torch.arange(3.0)
@@ -48,3 +51,17 @@ def test_a_field_that_cannot_be_deleted():
             return x + 1, str(raised), error.args
 
     check(fn, X)
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a\n(", "(?P<a>)\n(?P<a>)"])
+def test_the_error_of_a_wrong_pattern_keeps_its_attributes_where_it_leaves_the_graph(pattern):
+    def fn(x):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            return x + 1, error, error.pos + error.lineno
+
+    result, error, place = tracer.compile(fn, fullgraph=True, backend="eager")(X)
+    _, expected, expected_place = fn(X)
+    assert torch.equal(result, X + 1) and place == expected_place
+    assert error.__dict__ == expected.__dict__ and error.__dict__["pattern"] == pattern

@@ -20,7 +20,10 @@ def run_now(tx: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any)
     try:
         return function(*args, **kwargs)
     except Exception as error:
-        raise_error(tx, type(error), *error.args)
+        made = new_exception(tx, type(error), *map(from_python, error.args))
+        for name, value in error.__dict__.items():  # such as the position in a pattern that `re.compile` refuses
+            made.default_set_attr(tx, name, from_python(value))
+        raise_value(tx, made)
 
 
 def new_exception(tx: Tracer, cls: type[BaseException], *args: VariableTracker) -> ExceptionVariable:
