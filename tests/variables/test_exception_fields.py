@@ -32,6 +32,16 @@ def test_an_error_of_a_codec_says_where_it_failed(fails):
     check(fn, X)
 
 
+def test_an_error_of_a_format_says_which_attribute_of_what_is_missing():
+    def fn(x):
+        try:
+            "{0.missing}".format(1)
+        except AttributeError as error:
+            return x + 1, error.args, error.name, error.obj
+
+    check(fn, X, fullgraph=True)
+
+
 def test_a_field_that_is_deleted_is_none():
     def fn(x):
         error = OSError(2, "words", "file")

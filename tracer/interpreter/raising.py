@@ -10,6 +10,7 @@ from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.sources.reading import is_a
 from tracer.variables.builders.literals import from_python
 from tracer.variables.exceptions.exceptions import ExceptionVariable, HandledOutsideVariable, refuse_fields
+from tracer.variables.values.constant import is_constant_value
 
 
 def raise_error(tx: Tracer, cls: type[BaseException], *args: Any) -> NoReturn:
@@ -20,10 +21,17 @@ def run_now(tx: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any)
     try:
         return function(*args, **kwargs)
     except Exception as error:
-        made = new_exception(tx, type(error), *map(from_python, error.args))
-        for name, value in error.__dict__.items():  # such as the position in a pattern that `re.compile` refuses
-            made.default_set_attr(tx, name, from_python(value))
-        raise_value(tx, made)
+        raise_caught(tx, error)
+
+
+def raise_caught(tx: Tracer, error: Exception) -> NoReturn:
+    made = new_exception(tx, type(error), *map(from_python, error.args))
+    if isinstance(error, AttributeError) and is_constant_value(error.obj):  # for any other value `read_attribute` sets them
+        made.set_field(tx, "name", from_python(error.name))
+        made.set_field(tx, "obj", from_python(error.obj))
+    for name, value in error.__dict__.items():  # such as the position in a pattern that `re.compile` refuses
+        made.default_set_attr(tx, name, from_python(value))
+    raise_value(tx, made)
 
 
 def new_exception(tx: Tracer, cls: type[BaseException], *args: VariableTracker) -> ExceptionVariable:

@@ -67,6 +67,7 @@ class InstructionTranslator:
     guard = constructors.guard
     guard_absent = object_model.guard_absent
     raise_error = raising.raise_error
+    raise_caught = raising.raise_caught
     run_now = raising.run_now
     new_exception = raising.new_exception
     raise_value = raising.raise_value

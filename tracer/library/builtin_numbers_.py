@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph.operations.array_operations import array_operation
+from tracer.graph.symbols.sym_operators import to_multiple
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import rely_on_process
 from tracer.protocol.models import models
@@ -132,12 +133,11 @@ def _special(tx: Tracer, value: Value, name: str, *args: Value) -> Value | None:
 _DIGITS_OF_INT64 = 18  # that any has: a graph's ints have 64 bits
 
 
-def _to_multiple(tx: Tracer, number: Value, unit: int) -> Value:
-    """The multiple of an even `unit` that is nearest to an int; of two that are as near, the even one, as `int.__round__`."""
-    down = tx.binary("//", number, ConstantVariable(unit))
-    halves_up = tx.binary("%", down, ConstantVariable(2))
-    raised = tx.binary("+", tx.binary("+", number, ConstantVariable(unit // 2 - 1)), halves_up)
-    return tx.binary("*", tx.binary("//", raised, ConstantVariable(unit)), ConstantVariable(unit))
+def _rounded_int(tx: Tracer, number: Value, ndigits: int) -> Value:
+    def binary(operation: Any, left: Value, right: Value | int) -> Value:
+        return symbolic.apply(tx, operation, left, ConstantVariable(right) if isinstance(right, int) else right)
+
+    return number if ndigits >= 0 else to_multiple(binary, number, 10**-ndigits)
 
 
 @models(round)
@@ -146,15 +146,14 @@ def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
     if isinstance(number, TensorVariable):
         unsupported("unsupported-builtin", function="round of a tensor")
     if isinstance(number, UserObjectVariable):
-        digits = () if ndigits is NONE else (ndigits,)
-        return number.call_special(tx, "__round__", *digits) or unsupported("unsupported-builtin", function="__round__")
+        given = () if ndigits is NONE else (ndigits,)
+        return number.call_special(tx, "__round__", *given) or unsupported("unsupported-builtin", function="__round__")
     if isinstance(number, SymNodeVariable) and ndigits.is_constant():
         if number.python_type() is float:
             return symbolic.apply(tx, round, number, *(() if ndigits is NONE else (ndigits,)))
-        if number.python_type() is int and ndigits is NONE:
-            return number
-        if number.python_type() is int and type(ndigits.constant()) is int and ndigits.constant() > -_DIGITS_OF_INT64:
-            return _to_multiple(tx, number, 10 ** -ndigits.constant()) if ndigits.constant() < 0 else number
+        digits = 0 if ndigits is NONE else ndigits.constant()
+        if number.python_type() is int and type(digits) is int and digits > -_DIGITS_OF_INT64:
+            return _rounded_int(tx, number, digits)
     number, ndigits = (v.specialize(tx) for v in (number, ndigits))
     return fold(tx, round, number.constant(), ndigits.constant())
 

@@ -90,6 +90,9 @@ class Raises(Protocol):
     def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """Raises `cls(*args)`; the arguments are constants."""
 
+    def raise_caught(self, error: Exception) -> NoReturn:
+        """Raises, in the traced program, what CPython raised while tracing: with its arguments and attributes."""
+
     def run_now(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """`function(*args, **kwargs)`, called while tracing. What it raises, the traced program raises."""
 

@@ -77,6 +77,6 @@ def formatted(
         raise
     except Exception as error:
         if constant:
-            tx.raise_error(type(error), *error.args)
+            tx.raise_caught(error)
         unsupported("format-of-runtime-value", value=", ".join(value.describe() for value in (*args, *kwargs.values())))
     return tx.literal(result)

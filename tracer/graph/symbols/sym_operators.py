@@ -7,6 +7,7 @@ other numbers they call what PyTorch had there before.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -92,10 +93,17 @@ for _cls in (torch.SymInt, torch.SymFloat):
 def _round(self: torch.SymInt, ndigits: int | None = None) -> Any:
     if ndigits is None or ndigits >= 0:
         return self
-    unit = 10**-ndigits
-    down, rest = divmod(self, unit)
-    up = torch.sym_ite(2 * rest + down % 2 > unit, down + 1, down)  # halves go to the even multiple
-    return up * unit
+    return to_multiple(lambda operation, a, b: operation(a, b), self, 10**-ndigits)
+
+
+def to_multiple(binary: Callable[[Callable[..., Any], Any, Any], Any], number: Any, unit: int) -> Any:
+    """The multiple of an even `unit` that is nearest to an int; of two that are as near, the even one, as `int.__round__`.
+
+    `binary(operator.add, a, b)` and its like compute: on symbolic ints, or on the tracked values of a program.
+    """
+    odd = binary(operator.mod, binary(operator.floordiv, number, unit), 2)
+    raised = binary(operator.add, binary(operator.add, number, unit // 2 - 1), odd)
+    return binary(operator.mul, binary(operator.floordiv, raised, unit), unit)
 
 
 @for_own_nodes(torch.SymBool, "__sym_ite__")

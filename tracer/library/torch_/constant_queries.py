@@ -110,7 +110,7 @@ def _model_of_setting_a_precision(write: Any, keeper: Switch) -> Callable[..., V
             write(given)
             after = keeper.ask()
         except (TypeError, RuntimeError) as error:
-            tx.raise_error(type(error), *error.args)
+            tx.raise_caught(error)
         finally:
             keeper.write(now)
         if after == now:

@@ -175,7 +175,7 @@ def apply(tx: Tracer, function: Any, *values: VariableTracker, **kwargs: Any) ->
         unsupported("data-dependent-value", value=str(error).partition("\n")[0], undecided=error.cond)
     except (ZeroDivisionError, ValueError, TypeError, OverflowError) as error:
         if all(v.is_constant() for v in values):
-            tx.raise_error(type(error), *error.args)
+            tx.raise_caught(error)
         unsupported("symbolic-arithmetic", error=f"{type(error).__name__}: {error}")
     return tx.output.symbolic_result(function, tuple(v.graph_arg() for v in values), kwargs, example)
 
