@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+import tracer
 from tests.support import captured, check, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
@@ -192,3 +193,22 @@ def test_a_handler_whose_metaclass_fails_is_passed_over():
             return x + 1
 
     check(fn, torch.ones(2))
+
+
+def test_the_base_of_a_class_is_read_and_asked_for_again_where_it_has_changed():
+    class First:
+        pass
+
+    class Second:
+        pass
+
+    class Derived(First):
+        pass
+
+    def fn(x):
+        return x + 1, Derived.__base__, object.__base__, bool.__base__
+
+    traced = tracer.compile(fn, fullgraph=True, backend="eager")
+    for base in (First, Second):
+        Derived.__bases__ = (base,)
+        assert traced(X)[1:] == (base, None, int)

@@ -167,6 +167,45 @@ def test_a_set_in_another_order_is_traced_anew() -> None:
     assert traced.stats()["compiles"] == 2
 
 
+def test_classes_and_functions_of_a_set_that_existed_come_in_its_order() -> None:
+    class Twice:
+        by = 2.0
+
+    class Thrice:
+        by = 3.0
+
+    def more(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    classes, functions, kinds = {Twice, Thrice, int}, {more, torch.sin}, {tuple, str, int, float}
+
+    def f(x: torch.Tensor) -> Any:
+        for cls in classes:
+            x = x * getattr(cls, "by", 0.5)
+            for function in functions:
+                x = function(x)
+        return x, list(classes), f"one of {kinds}"
+
+    traced = tracer.compile(f, fullgraph=True, backend="eager")
+    for _ in range(2):
+        assert str(traced(X)) == str(f(X))
+        classes.discard(int)
+
+
+def test_a_set_of_classes_in_another_order_is_traced_anew() -> None:
+    made = [type(f"Made{i}", (), {}) for i in range(20)]
+    pairs = [(a, b) for a in made for b in made if list({a, b}) != list({b, a})]  # two that would lie at one place
+
+    def f(x: torch.Tensor, classes: set[type]) -> Any:
+        return x + 1, list(classes)
+
+    traced = tracer.compile(f, fullgraph=True, backend="eager")
+    a, b = pairs[0]
+    for elements in ([a, b], [b, a], [a, b]):
+        assert traced(X, set(elements))[1] == f(X, set(elements))[1]
+    assert traced.stats()["compiles"] == 2
+
+
 def test_equal_elements_are_those_that_cpython_keeps() -> None:
     def f(x: torch.Tensor) -> Any:
         sets = {1, 2} & {True}, {1} & {True, 5}, {1}.intersection([True, 1]), {1} | {True}, {1, 3} ^ {True}

@@ -46,17 +46,11 @@ class LengthMatch(Guard):
 def keys_match(mapping: Any, expected: tuple[Any, ...]) -> bool:
     """Whether a dict has these keys in this order: plain values by value, ObjectRefs by identity."""
     mapping = unproxied(mapping)
-    if dict.__len__(mapping) != len(expected):
-        return False
-    for seen, key in zip(dict.keys(mapping), expected, strict=True):
-        if seen is key:
-            continue
-        if type(key) is ObjectRef:
-            if id(seen) != key.id:
-                return False
-        elif not same_constant(seen, key):
-            return False
-    return True
+    return dict.__len__(mapping) == len(expected) and all(map(_is_member, dict.keys(mapping), expected))
+
+
+def _is_member(seen: Any, expected: Any) -> bool:
+    return id(seen) == expected.id if type(expected) is ObjectRef else same_constant(seen, expected)
 
 
 def ordered_keys_match(mapping: Any, expected: tuple[Any, ...]) -> bool:
@@ -354,24 +348,36 @@ def _members_apart(members: Iterable[Any]) -> tuple[frozenset[Any], frozenset[in
 
 @guard_kind
 class SetOrderMatch(Guard):
-    """The order in which a set of plain constants is iterated, which depends on how it was made."""
+    """The order in which a set is iterated, which depends on how it was made. Members that are no plain constants are compared by
+    identity."""
 
     source: Source
     members: tuple[Any, ...]
     kind: ClassVar[str] = "SET_ORDER"
     rank: ClassVar[int] = 3
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", tuple([m if _is_held(m) else ObjectRef(m) for m in self.members]))
+
     def check(self, code: CheckScope) -> str | None:
-        return f"___same_constant(tuple({code.read(self.source)}), {code.const(self.members, 'members')})"
+        return f"___set_order({code.read(self.source)}, {code.const(self.members, 'members')})"
 
     def lines(self) -> list[str]:
-        return [f"list({self.source.name}) == [{', '.join(map(shown, self.members))}]"]
+        return [f"list({self.source.name}) == [{', '.join(map(_key_text, self.members))}]"]
 
     def explain(self, *seen: Any) -> Mismatch:
         return Mismatch(f"order of {self.source.name} changed", self.lines()[0].partition(" == ")[2], shown(seen[0]))
 
+    def references(self) -> Iterator[ObjectRef]:
+        return (member for member in self.members if type(member) is ObjectRef)
+
     def _fields(self) -> tuple[Any, ...]:
-        return self.source, constant_key(self.members)
+        return self.source, *[m if type(m) is ObjectRef else constant_key(m) for m in self.members]
+
+
+def set_order(seen: set[Any] | frozenset[Any], members: tuple[Any, ...]) -> bool:
+    """Whether a set of as many members is iterated in this order."""
+    return all(map(_is_member, seen, members))
 
 
 def set_match(seen: Any, members: frozenset[Any]) -> bool:

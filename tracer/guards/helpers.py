@@ -15,7 +15,7 @@ from typing import Any
 
 from tracer import _C
 from tracer.guards.constants import same_constant
-from tracer.guards.containers import keys_match, ordered_keys_match, set_match
+from tracer.guards.containers import keys_match, ordered_keys_match, set_match, set_order
 from tracer.guards.lifetimes import may_run_code
 from tracer.guards.tensors import marks_within
 from tracer.sources import reading, steps
@@ -65,6 +65,7 @@ HELPERS: dict[str, Any] = {
     "___dict_keys": keys_match,
     "___ordered_keys": ordered_keys_match,
     "___set_match": set_match,
+    "___set_order": set_order,
     "___weakref_alive": _weakref_alive,
     "___context_var_is_set": _context_var_is_set,
     "___has_attr": _has_attr,

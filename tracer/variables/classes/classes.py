@@ -144,6 +144,9 @@ class ClassVariable(RealObjectVariable):
             classes = type.__getattribute__(self.value, name)
             if classes is not None:  # it is None while the class's own mro() runs
                 return tx.class_tuple(self, classes)
+        elif name == "__base__":
+            base = self.value.__base__
+            return ConstantVariable(None) if base is None else tx.class_variable(base)
         elif name == "__abstractmethods__":
             if self.value is not type and lookup(self.value, name)[0] is self.value:  # type's own is the descriptor
                 return tx.class_attr(self.value, name, self)

@@ -117,7 +117,7 @@ class SetVariable(BuiltinVariable):
             return list(self.entries.values())
         existing = set_history.keeps_order(self.history)
         if existing is not None:
-            members = tuple(item.constant() for item in existing.elements)
+            members = tuple(item.constant() if item.is_constant() else item.identity() for item in existing.elements)
             tx.guard(SetOrderMatch(existing.value.source, members))
             return list(self.entries.values())
         if self.shadow is None:
