@@ -12,6 +12,7 @@ import heapq
 import itertools
 import json
 import math
+import operator
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -157,3 +158,16 @@ def test_a_number_that_varies_is_not_fixed_by(name: str) -> None:
     for n in (2, 3, 4, 5, 6):
         assert repr(traced(torch.ones(2), n)) == repr(fn(torch.ones(2), n))
     assert traced.stats()["compiles"] == 2
+
+
+@pytest.mark.parametrize("operation", [operator.lshift, operator.rshift, operator.and_, operator.or_, operator.xor])
+def test_an_operator_of_bits_of_a_float_that_varies_raises_as_in_python(operation: Callable[[Any, Any], Any]) -> None:
+    def fn(x: torch.Tensor, number: float) -> Any:
+        try:
+            return x * number, operation(number, 1)
+        except TypeError as error:
+            return str(error)
+
+    with tracer.config.patch(suppress_errors=False):
+        traced = tracer.compile(fn, dynamic=True)
+        assert [traced(torch.ones(2), number) for number in (2.0, 3.0)] == [fn(torch.ones(2), 2.0)] * 2

@@ -320,6 +320,8 @@ class SymNode:
     # -- bits ----------------------------------------------------------------------------------------------------
 
     def _bitwise(self, kind: str, other: SymNode) -> SymNode:
+        if float in (self.pytype, other.pytype):
+            raise TypeError(f"{kind} of a float")
         return self.node(self.algebra.bitwise(kind, self.as_int(), other.as_int()))
 
     @recorded(operator.and_)
@@ -336,13 +338,15 @@ class SymNode:
 
     @recorded(operator.lshift, guards=True)
     def lshift(self, other: SymNode) -> SymNode:
+        shifted = self._bitwise("lshift", other)
         self._need_nonnegative(other)
-        return self._bitwise("lshift", other)
+        return shifted
 
     @recorded(operator.rshift, guards=True)
     def rshift(self, other: SymNode) -> SymNode:
+        shifted = self._bitwise("rshift", other)
         self._need_nonnegative(other)
-        return self._bitwise("rshift", other)
+        return shifted
 
     def _need_nonnegative(self, shift: SymNode) -> None:
         """As `_need_nonzero`, for the count of a shift."""
