@@ -58,6 +58,16 @@ instance_dict(PyObject *Py_UNUSED(module), PyObject *object)
 }
 
 static PyObject *
+is_generic_access(PyObject *Py_UNUSED(module), PyObject *hook)
+{
+    if (!Py_IS_TYPE(hook, &PyWrapperDescr_Type)) {
+        Py_RETURN_FALSE;
+    }
+    void *wrapped = ((PyWrapperDescrObject *)hook)->d_wrapped;
+    return PyBool_FromLong(wrapped == (void *)PyObject_GenericGetAttr || wrapped == (void *)PyObject_GenericSetAttr);
+}
+
+static PyObject *
 proxy_target(PyObject *Py_UNUSED(module), PyObject *proxy)
 {
     if (!PyWeakref_CheckProxy(proxy)) {
@@ -191,6 +201,8 @@ PyMethodDef guard_check_methods[] = {
     {"raw_attr", (PyCFunction)(void (*)(void))raw_attr, METH_FASTCALL,
      "raw_attr(obj, name): a slot's value or the instance dict's entry; AttributeError if there is none"},
     {"instance_dict", instance_dict, METH_O, "instance_dict(obj) -> its own dict, or None"},
+    {"is_generic_access", is_generic_access, METH_O,
+     "is_generic_access(hook) -> whether a class's __getattribute__, __setattr__ or __delattr__ does what object's does"},
     {"proxy_target", proxy_target, METH_O,
      "proxy_target(proxy) -> what a weak proxy stands for; ReferenceError if it is gone"},
     {"type_id", type_id, METH_O, "type_id(obj) -> id(type(obj))"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import decimal
 import types
 from collections import OrderedDict
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from tests.csrc import entries  # noqa: F401
-from tracer._C import dict_version, distinct, find_in_mro, instance_dict, raw_attr, type_id
+from tracer._C import dict_version, distinct, find_in_mro, instance_dict, is_generic_access, raw_attr, type_id
 
 
 class Hostile:
@@ -100,6 +101,26 @@ def test_raw_attr_takes_an_object_and_a_str():
     for wrong in ((1,), (1, 2), (1, "a", 3)):
         with pytest.raises(TypeError):
             raw_attr(*wrong)
+
+
+def test_access_to_attributes_is_generic_unless_a_class_has_its_own_way():
+    class Own:
+        def __getattribute__(self, name):
+            return name
+
+    for cls in (object, dict, Exception, decimal.Decimal):
+        assert (
+            is_generic_access(cls.__getattribute__) and is_generic_access(cls.__setattr__) and is_generic_access(cls.__delattr__)
+        )
+    for hook in (
+        type.__getattribute__,
+        types.GenericAlias.__getattribute__,
+        decimal.Context.__setattr__,
+        Own.__getattribute__,
+        object.__eq__,
+        3,
+    ):
+        assert is_generic_access(hook) is False
 
 
 def test_instance_dict_is_the_real_one():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import decimal
 import math
 import types
 import typing
@@ -244,3 +245,30 @@ def test_a_method_of_another_class_is_not_bound():
 
     breaks(f, X)
     captured(lambda x: Borrows.sine(x), X)
+
+
+class CountingContext(decimal.Context):
+    """C keeps its attributes, by a `__setattr__` of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+
+class CountingAlias(types.GenericAlias):
+    """C asks `list` for its attributes, but takes those that are set."""
+
+    def __init__(self, *parameters):
+        self.count = 0
+
+
+@pytest.mark.parametrize("make", [CountingContext, lambda: CountingAlias(list, (int,))])
+def test_attributes_that_c_reads_or_stores_in_its_own_way_are_left_to_it(make):
+    def fn(x, counting):
+        try:
+            counting.count += 1
+            return x * counting.count
+        except AttributeError as error:
+            return x, str(error)
+
+    check_made(fn, lambda: ((X, make()), {}))

@@ -80,7 +80,14 @@ class InstanceVariable(VariableTracker):
         _, custom = lookup(self.cls, "__getattribute__")
         if isinstance(custom, types.FunctionType):
             return self._call_class_function(tx, "__getattribute__", [ConstantVariable(name)])
+        if not self._is_plain_access(custom):
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
         return self.default_get_attr(tx, name)
+
+    def _is_plain_access(self, hook: Any) -> bool:
+        """Whether what a class has as `__getattribute__`, `__setattr__` or `__delattr__` does what object's does. That of a class
+        written in C may do anything, such as ask another object."""
+        return _C.is_generic_access(hook)
 
     def default_get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         """Does what object.__getattribute__ does, then falls back to `__getattr__`."""
@@ -229,10 +236,16 @@ class InstanceVariable(VariableTracker):
     # -- stores --------------------------------------------------------------------------------------------------
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if isinstance(lookup(self.cls, "__setattr__")[1], types.FunctionType):
+        _, hook = lookup(self.cls, "__setattr__")
+        if isinstance(hook, types.FunctionType):
             self._call_class_function(tx, "__setattr__", [ConstantVariable(name), value])
             return
+        self._refuse_store_in_c(hook, name)
         self.default_set_attr(tx, name, value)
+
+    def _refuse_store_in_c(self, hook: Any, name: str) -> None:
+        if not self._is_plain_access(hook):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
 
     def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         """object.__setattr__"""
@@ -256,9 +269,11 @@ class InstanceVariable(VariableTracker):
         tx.effects.store_attribute(self, name, value)
 
     def del_attr(self, tx: Tracer, name: str) -> None:
-        if isinstance(lookup(self.cls, "__delattr__")[1], types.FunctionType):
+        _, hook = lookup(self.cls, "__delattr__")
+        if isinstance(hook, types.FunctionType):
             self._call_class_function(tx, "__delattr__", [ConstantVariable(name)])
             return
+        self._refuse_store_in_c(hook, name)
         self.default_del_attr(tx, name)
 
     def default_del_attr(self, tx: Tracer, name: str) -> None:

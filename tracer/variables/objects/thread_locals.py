@@ -53,6 +53,9 @@ class ThreadLocalObjectVariable(UserObjectVariable):
 
     source: Source
 
+    def _is_plain_access(self, hook: Any) -> bool:
+        return super()._is_plain_access(hook) or hook.__objclass__ is threading.local
+
     def instance_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
         return ThreadLocalDictVariable(self, self.value).find(tx, ConstantVariable(name))
 
