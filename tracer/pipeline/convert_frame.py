@@ -33,14 +33,14 @@ from tracer.guards.manager import CheckFunctionManager
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.metrics import counters
-from tracer.pipeline import known_graphs
+from tracer.pipeline import known_graphs, outdated
 from tracer.pipeline.break_placement import BreakPlacement
 from tracer.pipeline.root_frame import root_frame
 from tracer.pipeline.trace_guards import guards_of
 from tracer.pipeline.traced_call import StaleGuards, TracedCall
 from tracer.protocol.lookups import recorded
 from tracer.protocol.variable import ObservedException
-from tracer.runtime import agreement, log_texts, stances
+from tracer.runtime import agreement, log_texts, stances, upkeep
 from tracer.runtime.collector import collecting_as_before
 from tracer.runtime.frame_state import DynamismPolicy
 from tracer.runtime.guarded_code import GuardedCode, entries_of, make_entry
@@ -294,7 +294,8 @@ class FrameConversion:
         entries = [
             entry.guarded_code for entry in entries_of(self.region.region, self.function.__code__, self.function.__globals__)
         ]
-        as_written = trace.output.world.program_fakes.met or self.placement.as_written
+        serves_one_call = self._serves_one_call(trace)
+        as_written = trace.output.world.program_fakes.met or self.placement.as_written or serves_one_call
         compiled = None if as_written else known_graphs.callable_for(gm, trace, self.function, self.snapshot, entries)
         if compiled is None:
             try:
@@ -305,7 +306,33 @@ class FrameConversion:
                 raise anew from None
         may_come_again = not as_written and not self.region.backend.needs_real_inputs and known_graphs.outdates_itself(trace)
         self.backends_callable = compiled if may_come_again else None
+        if serves_one_call:
+            compiled = outdated.UntilItComesAgain(compiled, self._comes_again(gm))
         return without_hook(compiled) if trace.break_at is not None else compiled
+
+    def _serves_one_call(self, trace: Trace) -> bool:
+        """Whether to leave the graph as it is written, because the entry will not be hit again. Not where gradients are off: a state
+        may come back with the next request, which is not to wait for a compile. What is compiled for other processes, or because
+        somebody looks at the graph, is compiled at once, too."""
+        backend = self.region.backend
+        if backend.runs_as_written or not backend.is_built_in or self.state.comes_again or not torch.is_grad_enabled():
+            return False
+        if config.cache_dir or self.region.on_graph is not None or self.declared is not None:
+            return False
+        return outdated.outdates_itself(trace, self.function.__globals__)
+
+    def _comes_again(self, gm: torch.fx.GraphModule) -> Callable[[], None]:
+        """What to do if the entry of this graph is called a second time: the next call compiles one in its place."""
+        owner, state, code, globals_ = weakref.ref(self.region), self.state, self.function.__code__, self.function.__globals__
+
+        def evict_and_compile() -> None:
+            state.comes_again = True
+            region = owner()
+            for entry in [] if region is None else entries_of(region.region, code, globals_):
+                if entry.valid and entry.guarded_code.graph is gm:
+                    upkeep.evict(region, entry, "returned")
+
+        return evict_and_compile
 
     def _call_backend(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], as_written: bool) -> Callable[..., Any]:
         """`as_written`: the graph works on fake tensors of the program, or autograd has to go through its inside."""

@@ -40,6 +40,7 @@ class FrameState:
     # Guarded objects whose death invalidated an entry since the last trace.
     dead_objects: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=8))
     from_data: Collection[str] = ()  # of a resume function: the arguments that the instruction of the break read out of a tensor
+    comes_again: bool = False  # a state for which an entry was taken to serve one call alone (`pipeline.outdated`) came back
     ran_uncompiled_once: bool = False  # under the stance "eager_then_compile": the sizes of a first call are noted
 
     def past(self, size: TensorSizeSource) -> Past:
