@@ -115,6 +115,8 @@ class Floats(Relations):
             return self.negate(self.float_relation("eq", x, y))
         if x.const is not None and y.const is not None:
             return self.boolean(FLOAT_RELATIONS[f"float_{op}"](x.const, y.const))
+        if any(each.const is not None and math.isnan(each.const) for each in (x, y)):  # nan compares with no float
+            return self.false
         return self.exact_relation(op, x, y) or self._bool(f"float_{op}", (x, y))
 
     def exact_relation(self, op: str, x: FloatExpr, y: FloatExpr) -> BoolExpr | None:

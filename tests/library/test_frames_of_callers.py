@@ -170,3 +170,21 @@ def test_the_names_of_a_module_are_guarded_where_they_are_gone_through(monkeypat
 def test_namespaces_are_compared():
     captured(lambda x: (x + 1, vars(math) == math.__dict__, vars(math) != vars(math)), X)
     breaks(lambda x: (x + 1, vars(math) == {}, vars(math) == dict(vars(math))), X)
+
+
+def test_globals_that_are_passed_are_those_that_names_read():
+    def fn(x, names):
+        names["COUNT"] = names.get("COUNT", 0) + 1
+        return x * COUNT, names is globals(), names["FACTOR"], "missing" in names  # noqa: F821
+
+    traced = tracer.compile(fn, fullgraph=True)
+    try:
+        for count in (1, 2, 3):
+            seen, *others = traced(X, globals())
+            assert torch.equal(seen, X * count) and others == [True, FACTOR, False] and globals()["COUNT"] == count
+    finally:
+        globals().pop("COUNT", None)
+
+
+def test_the_globals_of_a_function_are_those_of_its_module():
+    captured(lambda x: (x + 1, scaled.__globals__ is globals(), scaled.__globals__["FACTOR"]), X)

@@ -178,6 +178,14 @@ def test_not_less_is_not_greater_or_equal_for_nan() -> None:
     assert negated(float("nan")) is True and negated(3.0) is True and negated(1.0) is False
 
 
+@pytest.mark.parametrize("op", RELATIONS)
+def test_no_float_compares_with_nan(op: str) -> None:
+    env = ShapeEnv()
+    x, nan = env.create_float(1.0, Named("x")), env.algebra.float_constant(math.nan)
+    for pair in ((x, nan), (nan, x)):
+        assert env.algebra.float_relation(op, *pair).const is (op == "ne")
+
+
 def test_the_value_that_real_numbers_get_wrong() -> None:
     env = ShapeEnv(duck_shape=False)
     (n,) = sizes(env, [49])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import re
 import types
 import typing
@@ -112,6 +113,36 @@ def test_the_text_of_a_function_has_its_address():
     x = torch.ones(2)
     for function in (one, other, one):
         assert traced(x, function)[1:] == fn(x, function)[1:]
+
+
+def test_the_code_of_a_function_is_read_again_where_it_was_replaced():
+    def changing(a):
+        return a
+
+    def fn(x):
+        return x + len(inspect.signature(changing).parameters), changing.__code__.co_argcount
+
+    traced = compiled(fn, Settings(fullgraph=True))
+    for code in (changing.__code__, (lambda a, b: a).__code__):
+        changing.__code__ = code
+        assert traced(torch.ones(2))[1:] == fn(torch.ones(2))[1:]
+
+
+def changing_globally(a):
+    return a
+
+
+def test_the_code_of_a_global_function_is_read_again_where_it_was_replaced():
+    def fn(x):
+        return x + len(inspect.signature(changing_globally).parameters), changing_globally.__code__.co_argcount
+
+    traced, before = compiled(fn, Settings(fullgraph=True)), changing_globally.__code__
+    try:
+        for code in (before, (lambda a, b: a).__code__):
+            changing_globally.__code__ = code
+            assert traced(torch.ones(2))[1:] == fn(torch.ones(2))[1:]
+    finally:
+        changing_globally.__code__ = before
 
 
 class Names(dict):

@@ -171,3 +171,14 @@ def test_an_operator_of_bits_of_a_float_that_varies_raises_as_in_python(operatio
     with tracer.config.patch(suppress_errors=False):
         traced = tracer.compile(fn, dynamic=True)
         assert [traced(torch.ones(2), number) for number in (2.0, 3.0)] == [fn(torch.ones(2), 2.0)] * 2
+
+
+def test_floats_that_vary_are_compared_with_nan_as_in_python() -> None:
+    def fn(x: torch.Tensor, floats: list[float]) -> Any:
+        return x + max(floats), repr(sorted(floats)), floats[0] < floats[1], floats[0] != floats[1], min(floats) == floats[0]
+
+    with tracer.config.patch(suppress_errors=False):
+        traced = tracer.compile(fn)
+        for floats in ([1.5, 2.5], [2.5, 3.5], [2.5, math.nan], [math.nan, 4.5], [1.0, 2.0]):
+            seen, expected = traced(torch.ones(1), floats), fn(torch.ones(1), floats)
+            assert torch.equal(seen[0].isnan(), expected[0].isnan()) and str(seen) == str(expected)

@@ -11,9 +11,8 @@ from tracer.errors import Unsupported
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.roots import namespace_source
 from tracer.variables.functions.python_functions import NestedFunctionVariable
-from tracer.variables.objects.module_namespace import ModuleNamespaceVariable
+from tracer.variables.objects.module_namespace import ModuleNamespaceVariable, module_of_namespace
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -41,8 +40,8 @@ def locals_of_caller(tx: Tracer) -> Value:
 
 @models(globals)
 def globals_of_caller(tx: Tracer) -> Value:
-    name = tx.globals.get("__name__")
-    if type(name) is not str or namespace_source(tx.globals, {}) is None:
+    name = module_of_namespace(tx.globals)
+    if name is None:
         unsupported("frame-introspection", function="globals() of code that is in no module")
     return ModuleNamespaceVariable(name, tx.globals)
 

@@ -311,9 +311,9 @@ class FrameConversion:
         return without_hook(compiled) if trace.break_at is not None else compiled
 
     def _serves_one_call(self, trace: Trace) -> bool:
-        """Whether to leave the graph as it is written, because the entry will not be hit again. Not where gradients are off: a state
-        may come back with the next request, which is not to wait for a compile. What is compiled for other processes, or because
-        somebody looks at the graph, is compiled at once, too."""
+        """Whether to leave the graph as it is written, because the entry will not be hit again. Not where gradients are off: a
+        state may come back with the next request, which is not to wait for a compile. What is compiled for other processes, or
+        because somebody looks at the graph, is compiled at once, too."""
         backend = self.region.backend
         if backend.runs_as_written or not backend.is_built_in or self.state.comes_again or not torch.is_grad_enabled():
             return False
@@ -327,8 +327,9 @@ class FrameConversion:
 
         def evict_and_compile() -> None:
             state.comes_again = True
-            region = owner()
-            for entry in [] if region is None else entries_of(region.region, code, globals_):
+            if (region := owner()) is None:
+                return
+            for entry in entries_of(region.region, code, globals_):
                 if entry.valid and entry.guarded_code.graph is gm:
                     upkeep.evict(region, entry, "returned")
 

@@ -1,9 +1,9 @@
 """Entries that serve one call, because what that call stores contradicts what the entry is guarded by.
 
-`if self.mask is None: self.mask = make_mask()`, a counter, the first step of an optimizer and the first call of many libraries are
-such calls. The graph of the entry then runs as it is written, and the compiler waits for the entries behind it, which last. Where
-the state comes back after all, as in `model.reset()` before each sequence, the entry gives way at its second call to one whose graph
-is compiled.
+`if self.mask is None: self.mask = make_mask()`, a counter, the first step of an optimizer and the first call of many libraries
+are such calls. The graph of the entry then runs as it is written, and the compiler waits for the entries behind it, which last.
+Where the state comes back after all, as in `model.reset()` before each sequence, the entry gives way at its second call to one
+whose graph is compiled.
 """
 
 from __future__ import annotations
@@ -122,13 +122,11 @@ def _has_other_keys(target: DictVariable, keys: tuple[Any, ...]) -> bool:
     if target.unread is not None:
         return False
     known = {key for key in keys if type(key) is not ObjectRef}
-    return len(target.entries) != len(keys) or any(
-        key not in known for key in target.entries if is_guardable_constant(key)
-    )
+    return len(target.entries) != len(keys) or any(key not in known for key in target.entries if is_guardable_constant(key))
 
 
 class UntilItComesAgain:
-    """Runs a graph as it is written. At the second call `again` is told: the entry was taken for one that serves a single call."""
+    """Runs a graph as it is written. A second call, of an entry that was taken to serve only one, calls `again`."""
 
     def __init__(self, as_written: Callable[..., Any], again: Callable[[], None]) -> None:
         self._as_written = as_written

@@ -47,8 +47,8 @@ log = logging.getLogger("tracer")
 
 
 class Eviction(NamedTuple):
-    """An entry that was removed. `reason`: "covered" by another entry, "merged" with another entry, "capacity", "returned": taken to
-    serve one call alone and called again, or "undescribed": made before shapes were declared, with a graph break."""
+    """An entry that was removed. `reason`: "covered" by another entry, "merged" with another entry, "capacity", "returned": taken
+    to serve one call alone and called again, or "undescribed": made before shapes were declared, with a graph break."""
 
     function: str
     reason: str
@@ -125,7 +125,7 @@ def _eviction_line(eviction: Eviction) -> str:
         "covered": "another entry with the same graph serves all that it served",
         "merged": "it was merged with another entry with the same graph",
         "capacity": "the capacity is used up, and it was used last longest ago",
-        "returned": "its graph ran as it is written, for a state that was taken to be gone after the first call, and is there again",
+        "returned": "its graph ran as written, for a state that was taken to be gone after one call, and that is there again",
         "undescribed": "it was made before shapes were declared, and another one says what it hands over at its graph break",
     }[eviction.reason]
     return f"evicted an entry of {eviction.function} with {eviction.hits} hits: {why}"

@@ -34,6 +34,7 @@ from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
 from tracer.variables.containers.tuples import acts_as_tuple
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable
+from tracer.variables.objects.module_namespace import ModuleNamespaceVariable, module_of_namespace
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.objects.python_modules import LoadedModulesVariable
 from tracer.variables.values.constant import is_constant_value
@@ -90,6 +91,9 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     if value is sys.modules:
         builder.guard(IdMatch(source, value))
         return builder.remember(value, LoadedModulesVariable(source))
+    if _is_namespace(value) and (module := module_of_namespace(value)) is not None:
+        builder.guard(IdMatch(source, value))
+        return builder.remember(value, ModuleNamespaceVariable(module, value))
     if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING) or _is_namespace(value):
         return opaque(builder, value, source)
     builder.guard(TypeMatch(source, type(value)))

@@ -13,7 +13,7 @@ from tracer.graph_breaks import unsupported
 from tracer.guards.identity import FunctionMatch
 from tracer.guards.references import lasts
 from tracer.protocol.lazy import Unwrapped
-from tracer.protocol.lookups import rely_on_process
+from tracer.protocol.lookups import rely_on_code, rely_on_process
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.attributes import AttrSource, GenericAttrSource
 from tracer.sources.functions import CellContentsSource, ClosureCellSource, DefaultSource, KwDefaultSource
@@ -22,6 +22,7 @@ from tracer.sources.roots import ObjectSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.functions.callables import READABLE, BoundMethodVariable, bound_by_get
+from tracer.variables.objects.module_namespace import ModuleNamespaceVariable, module_of_namespace
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
@@ -246,7 +247,11 @@ class UserFunctionVariable(FunctionVariable):
         if name in READABLE:
             return self._text(tx, name)
         if name == "__code__":
+            if not self.any_of_its_code:
+                rely_on_code(self.value)
             return ConstantVariable(self.code)
+        if name == "__globals__" and not self.any_of_its_code and (module := module_of_namespace(self.globals)) is not None:
+            return ModuleNamespaceVariable(module, self.globals)
         if name == "__dict__":
             return tx.instance_dict(self, self.value)
         source = self._own_source()

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.guards.containers import DictContains, DictKeysMatch, NotInGlobals
 from tracer.protocol.variable import VariableTracker
-from tracer.sources.roots import ModuleGlobalsSource, ModuleNamespaceSource
+from tracer.sources.roots import ModuleGlobalsSource, ModuleNamespaceSource, namespace_source
 from tracer.variables.namespaces import NamespaceVariable
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
+
+
+def module_of_namespace(values: dict[str, Any]) -> str | None:
+    """The name under which `sys.modules` has the module of these globals; None if it has none."""
+    name = values.get("__name__")
+    return name if type(name) is str and namespace_source(values, {}) is not None else None
 
 
 class ModuleNamespaceVariable(NamespaceVariable):
