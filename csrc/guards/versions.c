@@ -84,10 +84,32 @@ assign_version(PyTypeObject *type)
 #endif
 }
 
+#if PY_VERSION_HEX >= 0x030D0000
+/* The versions of dicts only grow, so that their sum tells every change of one of them. */
+uint64_t
+version_by_dicts(PyTypeObject *type)
+{
+    PyObject *mro = type->tp_mro;
+    uint64_t sum = (uint64_t)(uintptr_t)mro << 16; /* another one where __bases__ was assigned */
+    for (Py_ssize_t i = 0, count = mro == NULL ? 0 : PyTuple_GET_SIZE(mro); i < count; i++) {
+        PyTypeObject *base = (PyTypeObject *)PyTuple_GET_ITEM(mro, i);
+        if (PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE)) { /* others do not change */
+            sum += *version_of_dict(base->tp_dict);
+        }
+    }
+    return sum | (UINT64_C(1) << 63);
+}
+#endif
+
 uint64_t
 version_of_class_from_now(PyTypeObject *type)
 {
-    if (version_of_class(type) == 0) {
+#if PY_VERSION_HEX >= 0x030D0000
+    int has_none = type->tp_version_tag == 0;
+#else
+    int has_none = version_of_class(type) == 0;
+#endif
+    if (has_none) {
         assign_version(type);
     }
     return version_of_class(type);

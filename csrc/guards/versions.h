@@ -12,12 +12,18 @@
  * version in another place.) */
 const uint64_t *version_of_dict_from_now(PyObject *dict);
 
+/* From 3.13 on CPython numbers the first thousand changes of a class alone, and has no number for its subclasses either then. In
+ * place of it stands one that is made of the versions of the dicts in its MRO, and is greater than any number of CPython's. */
+#if PY_VERSION_HEX >= 0x030D0000
+uint64_t version_by_dicts(PyTypeObject *type);
+#endif
+
 /* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now, which a flag says before 3.13. */
 static inline uint64_t
 version_of_class(PyTypeObject *type)
 {
 #if PY_VERSION_HEX >= 0x030D0000
-    return type->tp_version_tag;
+    return type->tp_version_tag != 0 ? type->tp_version_tag : version_by_dicts(type);
 #else
     return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
 #endif

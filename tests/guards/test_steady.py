@@ -121,6 +121,50 @@ def test_a_class_attribute_that_changes_is_noticed(monkeypatch):
     assert torch.equal(compiled(x), model(x))
 
 
+class Renewed(Block):
+    """It is assigned to more often than CPython 3.13 numbers the changes of a class."""
+
+
+class Derived(Renewed):
+    pass
+
+
+@pytest.fixture
+def used_up():
+    for count in range(1100):
+        Renewed.count = count
+        Derived().count  # noqa: B018  (a lookup gives the class a version, where it can have one)
+
+
+@pytest.mark.parametrize("name", ["attribute", "module of another class", "value in a dict"])
+def test_a_change_of_a_module_whose_class_has_used_up_its_versions_is_noticed(name, used_up):
+    check_change(Derived(), name)
+
+
+@pytest.mark.parametrize("changed", [Renewed, Derived])
+def test_a_class_that_has_used_up_its_versions_is_watched_all_the_same(changed, used_up, monkeypatch):
+    model, x = Derived().eval(), torch.randn(2, 3)
+    compiled = watched(model, x)
+    [entry] = tracer.region_of(compiled).entries()
+    for scale in (3.0, 4.0):
+        monkeypatch.setattr(changed, "scale", scale, raising=False)
+        assert torch.equal(compiled(x), model(x))
+    assert entry.hits == 2
+
+
+def test_a_class_that_has_used_up_its_versions_gets_other_bases(used_up):
+    class Other(Renewed):
+        scale = 7.0
+
+    class Made(Renewed):
+        pass
+
+    model, x = Made().eval(), torch.randn(2, 3)
+    compiled = watched(model, x)
+    Made.__bases__ = (Other,)
+    assert torch.equal(compiled(x), model(x))
+
+
 def test_a_function_of_a_module_that_is_replaced_is_noticed(monkeypatch):
     model, x = Block().eval(), torch.randn(2, 3)
     compiled = watched(model, x)
