@@ -80,7 +80,7 @@ def iterator_parts(iterator: Any) -> tuple[Any, ...]:
 
 def _of_count(iterator: itertools.count[Any]) -> tuple[int, int]:
     """(the next number, the step) of a count of ints. It holds the number as an object, or, while it steps by 1, in C alone."""
-    held = gc.get_referents(iterator)
+    held = [each for each in gc.get_referents(iterator) if each is not itertools.count]  # from 3.12 on it holds its class, too
     if all(type(number) is int and abs(number) < 1 << 62 for number in held):
         if len(held) == 2:
             return held[0], held[1]
