@@ -12,7 +12,7 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.functions.python_functions import NestedFunctionVariable
-from tracer.variables.objects.module_namespace import ModuleNamespaceVariable, module_of_namespace
+from tracer.variables.module_namespace import ModuleNamespaceVariable, module_of_namespace
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer

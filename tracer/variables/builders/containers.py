@@ -34,7 +34,7 @@ from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
 from tracer.variables.containers.tuples import acts_as_tuple
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable
-from tracer.variables.objects.module_namespace import ModuleNamespaceVariable, module_of_namespace
+from tracer.variables.module_namespace import ModuleNamespaceVariable, module_of_namespace
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.objects.python_modules import LoadedModulesVariable
 from tracer.variables.values.constant import is_constant_value

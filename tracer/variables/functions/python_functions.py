@@ -22,7 +22,7 @@ from tracer.sources.roots import ObjectSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.functions.callables import READABLE, BoundMethodVariable, bound_by_get
-from tracer.variables.objects.module_namespace import ModuleNamespaceVariable, module_of_namespace
+from tracer.variables.module_namespace import ModuleNamespaceVariable, module_of_namespace
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:

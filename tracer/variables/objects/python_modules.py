@@ -15,7 +15,7 @@ from tracer.sources.base import Source
 from tracer.sources.reading import is_a
 from tracer.sources.roots import ModuleGlobalsSource, ModuleSource
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable
-from tracer.variables.objects.module_namespace import ModuleNamespaceVariable
+from tracer.variables.module_namespace import ModuleNamespaceVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
